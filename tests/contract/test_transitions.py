@@ -11,7 +11,7 @@ import opendataflow.store
 from opendataflow import Store
 from opendataflow.errors import BadTransition, Locked
 from opendataflow.model.decision.transitions import VERBS
-from opendataflow.store import digest
+from opendataflow.store import plan_digest
 from tests.support.flows import chain, change, claim_one, dump, in_status, kinds, produce, put, status
 
 STATUSES = [None, "RUNNING", "READY", "FAILED", "RESUBMIT", "HOLD", "PENDING"]
@@ -79,13 +79,13 @@ def test_a_verb_on_several_datasets_changes_all_of_them_or_none(store: Store) ->
 def test_a_plan_that_differs_from_its_preview_is_refused_inside_the_transaction(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1"])
-    seen = digest(store.hold("raw", ["1"], dry_run=True))
+    seen = plan_digest(store.hold("raw", ["1"], dry_run=True))
     store.fail_chunks("raw", ["1"])
     dumped = dump(store)
     with pytest.raises(BadTransition, match="changed since the preview"):
         store.hold("raw", ["1"], seen=seen)
     assert dump(store) == dumped
-    store.hold("raw", ["1"], seen=digest(store.hold("raw", ["1"], dry_run=True)))
+    store.hold("raw", ["1"], seen=plan_digest(store.hold("raw", ["1"], dry_run=True)))
     assert status(store, "raw", "1") == "HOLD"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..errors import UsageError
 from ..insight.words import are, count, duration
 from ..model import FAILED, READY, RESUBMIT, RUNNING
-from ..store import digest
+from ..store import plan_digest
 from . import verbs
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def preview_remake(store: Store, selector: Selector) -> Preview:
 
 def _preview(store: Store, verb: str, changes: Sequence[Steered]) -> Preview:
     if not changes:
-        return Preview("Nothing changes", words=("No change needed.",), seen=digest(changes))
+        return Preview("Nothing changes", words=("No change needed.",), seen=plan_digest(changes))
     n, statuses = len(changes), {change.after for change in changes}
     after = next(iter(statuses)) if len(statuses) == 1 else None
     if after is not None:
@@ -80,7 +80,7 @@ def _preview(store: Store, verb: str, changes: Sequence[Steered]) -> Preview:
     headline = f"{_name(changes)} {effect}"
     with store.looking():
         words = tuple(_consequences(store, verb, changes))
-    return Preview(headline, len(changes), tuple(changes[:LISTED]), words, digest(changes))
+    return Preview(headline, len(changes), tuple(changes[:LISTED]), words, plan_digest(changes))
 
 
 def _plural(n: int, singular: str, plural: str) -> str:
@@ -191,7 +191,7 @@ def preview_recall(store: Store, datasetid: str, dataid: str, *, cascade: bool =
     with store.looking():
         words = tuple(_of_recall(store, recall, (datasetid, dataid), cascade=cascade, hold=hold))
     changes = tuple(recall.changed[:LISTED])
-    return Preview(headline, len(recall.changed), changes, words, digest((recall.versions, recall.changed)))
+    return Preview(headline, len(recall.changed), changes, words, plan_digest((recall.versions, recall.changed)))
 
 
 def _of_recall(store: Store, recall: Recall, chunk: tuple[str, str], *, cascade: bool, hold: bool) -> Iterator[str]:
@@ -228,7 +228,7 @@ def preview_rollback(store: Store, project: Project, datasetid: str, dataid: str
     )
     with store.looking():
         words = tuple(_of_rollback(store, changed, chosen))
-    return Preview(headline, len(changed), (), words, digest(changed))
+    return Preview(headline, len(changed), (), words, plan_digest(changed))
 
 
 def _of_rollback(store: Store, changed: Sequence[RolledBack], chosen: RolledBack) -> Iterator[str]:
@@ -252,7 +252,7 @@ def preview_cancel(store: Store, run_or_job: str, dataid: str | None = None) -> 
         f"{run.jobid} {run.dataid} is FAILED at once, and further output of the run is not published.",
         f"{found.following}.",
     )
-    return Preview(f"Run {run.runid} is ended", 1, (), words, digest(run.runid))
+    return Preview(f"Run {run.runid} is ended", 1, (), words)
 
 
 def preview_pause(store: Store, job: str) -> Preview:
@@ -269,7 +269,7 @@ def preview_pause(store: Store, job: str) -> Preview:
     words = [runs, "While the job is paused, its chunks are LOCKED; the receipt names the operator and the reason."]
     if by is not None:
         words.append(f"The job is paused already: {by}")
-    return Preview(f"No chunk of {jobid} will start on any machine", 1, (), tuple(words), digest(("pause", jobid)))
+    return Preview(f"No chunk of {jobid} will start on any machine", 1, (), tuple(words))
 
 
 def preview_resume(store: Store, job: str) -> Preview:
@@ -279,7 +279,7 @@ def preview_resume(store: Store, job: str) -> Preview:
     with store.looking():
         waiting = store.views.claimable(job, _MOST_BELOW)
     many = f"{'At least ' if waiting >= _MOST_BELOW else ''}{count(waiting, 'chunk')} can start at once."
-    return Preview(f"{job} is resumed", 1, (), (many,), digest(("resume", job)))
+    return Preview(f"{job} is resumed", 1, (), (many,))
 
 
 def preview_pool(store: Store, name: str, slots: str) -> Preview:
@@ -297,7 +297,7 @@ def preview_pool(store: Store, name: str, slots: str) -> Preview:
     if planned.hours and planned.pool.slots:
         words.append("The pool keeps its hours: " + "; ".join(planned.hours))
     headline = f"Slots of pool {name}: {slots_text(planned.pool.slots)}{was}"
-    return Preview(headline, 1, (), tuple(words), digest((name, planned.before, slots)))
+    return Preview(headline, 1, (), tuple(words))
 
 
 def preview_recover(store: Store, causes: Sequence[str] = ()) -> Preview:

@@ -11,6 +11,7 @@ from .engine.announcing import FirstAndLast
 from .engine.recalling import Recall
 from .engine.recover import Recovered
 from .engine.transition import OUTSIDE
+from .plan_digest import plan_digest
 from .records import (
     Announced,
     AppliedProject,
@@ -31,7 +32,6 @@ from .records import (
     Run,
     Sample,
     Steered,
-    digest,
 )
 from .rows import UnpublishedAttempt
 from .store import Store
@@ -69,8 +69,8 @@ __all__ = [
     "Store",
     "UnpublishedAttempt",
     "Unreadable",
-    "digest",
     "open_store",
+    "plan_digest",
 ]
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import starmap
 from typing import Any, NamedTuple
 
-from ..errors import BadDefinition, BadTransition
+from ..errors import BadDefinition
 from ..model import Consumed, Facts, InputChunk, Manifest, Receipt, decide
 from ..model.definitions.ids import shown
 from .drivers.base import Row
@@ -192,22 +192,6 @@ class Announced(NamedTuple):
     unchanged: tuple[str, ...]
     remarks: str = ""  # on announced chunks
     renewed: tuple[str, ...] = ()  # the announced chunks that had a version before
-
-
-def digest(plan: object) -> str:
-    """A digest of what a verb would change, with which a confirmation names the preview that it is about."""
-    from hashlib import sha256
-
-    return sha256(repr(plan).encode()).hexdigest()[:16]
-
-
-def check_seen(plan: object, seen: str) -> None:
-    """BadTransition if a plan differs from the preview with this digest; without a digest, nothing is compared."""
-    if seen and digest(plan) != seen:
-        raise BadTransition(
-            "something changed since the preview",
-            hint="Look at what would change now, and confirm it if it is still wanted.",
-        )
 
 
 class Steered(NamedTuple):

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TypedDict, Unpack
 
-from ..errors import BadTransition, InvalidPath, StoreReadOnly, StoreUnreachable, UnknownRun
+from ..errors import BadTransition, InvalidPath, StoreReadOnly, StoreUnreachable, UnknownRun, UsageError
 from ..model import READY, RUNNING, Manifest, Pool
+from ..model.decision.transitions import STEERING
 from . import records
 from .drivers.base import ConnectionLost, Retry, Transaction
 from .engine import announcing, definitions, folding, freshness, recalling, run_end, steering, versions
@@ -17,7 +18,8 @@ from .engine.recalling import Recall
 from .engine.recover import Recovered, recover
 from .engine.repeats import Repeat
 from .engine.transition import OperatorAct
-from .records import Announced, Rescued, RolledBack, Run, Steered, check_seen
+from .plan_digest import refuse_changed_plan
+from .records import Announced, Rescued, RolledBack, Run, Steered
 from .rows import Changes, EventRow, as_objects
 from .session import Session
 
@@ -88,6 +90,8 @@ class SteerVerbs(Session):
 
         `seen` is the digest of a preview: a plan that differs from it is refused.
         """
+        if verb not in STEERING:
+            raise UsageError(f"{verb} is not one of {', '.join(STEERING)}")
         selected = list(dict.fromkeys(chunks))
 
         def work(tx: Transaction) -> list[Steered]:
@@ -97,7 +101,7 @@ class SteerVerbs(Session):
                 folding.fold(tx, catalogue)  # changes that were committed while this transaction waited for the locks
             act = OperatorAct(self._who, why)
             changed = steering.steer(tx, catalogue, verb, selected, act, force=force, dry_run=dry_run)
-            check_seen(changed, seen)
+            refuse_changed_plan(changed, seen)
             if not dry_run:
                 freshness.restore(tx, catalogue, [change[:2] for change in changed if change.after == READY], act.who)
             return changed
@@ -145,7 +149,7 @@ class SteerVerbs(Session):
             folding.fold(tx, catalogue)
             act = OperatorAct(self._who, why)
             changed = versions.rollback(tx, catalogue, datasetid, dataid, to, act, dry_run=dry_run)
-            check_seen(changed, seen)
+            refuse_changed_plan(changed, seen)
             folding.retry_if_changed(tx, changed)
             if not dry_run:
                 freshness.mark_after_rollback(tx, catalogue, changed, act)
@@ -174,7 +178,7 @@ class SteerVerbs(Session):
             folding.fold(tx, catalogue)
             options = {"cascade": cascade, "hold": hold, "dry_run": dry_run}
             recall = recalling.recall(tx, catalogue, (datasetid, dataid), OperatorAct(self._who, why), **options)
-            check_seen((recall.versions, recall.changed), seen)
+            refuse_changed_plan((recall.versions, recall.changed), seen)
             folding.retry_if_changed(tx, recall.changed)
             return recall
 
@@ -193,7 +197,7 @@ class SteerVerbs(Session):
             catalogue = self._locked_catalogue(tx)
             folding.fold(tx, catalogue)
             changed = freshness.remake(tx, catalogue, selected, OperatorAct(self._who, why), dry_run=dry_run)
-            check_seen(changed, seen)
+            refuse_changed_plan(changed, seen)
             folding.retry_if_changed(tx, changed)
             return changed
 

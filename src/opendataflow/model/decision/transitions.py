@@ -33,14 +33,14 @@ class Verb(NamedTuple):
     run_end: RunEnd | None = None  # for verbs that end a run
 
 
-def _each(statuses: tuple[str, ...], after: str) -> dict[str | None, str]:
+def _to(statuses: tuple[str, ...], after: str) -> dict[str | None, str]:
     return dict.fromkeys(statuses, after)
 
 
 VERBS: dict[str, Verb] = {
     # Runs.
     "claim": Verb("claimed", {None: RUNNING, RESUBMIT: RUNNING}),
-    "claim by force": Verb("claimed", {None: RUNNING, **_each(_NOT_RUNNING, RUNNING)}),
+    "claim by force": Verb("claimed", {None: RUNNING, **_to(_NOT_RUNNING, RUNNING)}),
     "publish": Verb("published", {RUNNING: READY}, run_end=RunEnd(READY, DONE)),
     "end as failed": Verb("failed", {RUNNING: FAILED}, by_retry=RESUBMIT, run_end=RunEnd(FAILED, FAILED)),
     "stop": Verb("stopped", {RUNNING: FAILED}, by_retry=RESUBMIT, run_end=RunEnd(LOST, FAILED)),
@@ -50,16 +50,25 @@ VERBS: dict[str, Verb] = {
     "give back": Verb("given back", {RUNNING: BACK}, run_end=RunEnd(REFUSED, FAILED)),
     "refuse": Verb("refused", {RUNNING: BACK}, run_end=RunEnd(REFUSED, FAILED)),
     # Outside producers.
-    "announce": Verb("announced", {None: READY, **_each((READY, FAILED, RESUBMIT), READY)}),
+    "announce": Verb("announced", {None: READY, **_to((READY, FAILED, RESUBMIT), READY)}),
     # Operators.
-    "resubmit": Verb("resubmitted", _each(_NOT_RUNNING, RESUBMIT), by_force=RESUBMIT),
-    "hold": Verb("held", {None: HOLD, **_each(_NOT_RUNNING, HOLD)}, by_force=HOLD),
-    "release": Verb("released", _each(_SET_ASIDE, BACK), by_force=FAILED),
-    "fail": Verb("failed", {None: FAILED, **_each(_NOT_RUNNING, FAILED)}, by_force=FAILED),
-    "forget": Verb("forgotten", _each(_NOT_RUNNING, GONE), by_force=GONE),
-    "roll back": Verb("rolled back", _each((READY, FAILED, RESUBMIT), READY)),
+    "resubmit": Verb("resubmitted", _to(_NOT_RUNNING, RESUBMIT), by_force=RESUBMIT),
+    "hold": Verb("held", {None: HOLD, **_to(_NOT_RUNNING, HOLD)}, by_force=HOLD),
+    "release": Verb("released", _to(_SET_ASIDE, BACK), by_force=FAILED),
+    "fail": Verb("failed", {None: FAILED, **_to(_NOT_RUNNING, FAILED)}, by_force=FAILED),
+    "forget": Verb("forgotten", _to(_NOT_RUNNING, GONE), by_force=GONE),
+    "roll back": Verb("rolled back", _to((READY, FAILED, RESUBMIT), READY)),
     "recall": Verb("recalled", {READY: RESUBMIT, FAILED: FAILED, RESUBMIT: RESUBMIT, HOLD: HOLD, PENDING: PENDING}),
-    "recall and hold": Verb("recalled", {**_each((READY, FAILED, RESUBMIT, HOLD), HOLD), PENDING: PENDING}),
+    "recall and hold": Verb("recalled", {**_to((READY, FAILED, RESUBMIT, HOLD), HOLD), PENDING: PENDING}),
     # What follows from the content of inputs: a chunk that was to be made again is unchanged.
     "keep": Verb("kept", {RESUBMIT: READY}),
 }
+
+STEERING = ("resubmit", "hold", "release", "fail", "forget")  # the verbs with which operators choose chunks
+
+
+def allows(verb: str, before: str | None, after: str | None) -> bool:
+    """Whether the table lets a verb of an operator change one status into another."""
+    rule = VERBS[verb]
+    becomes = rule.by_force if before == RUNNING else rule.becomes.get(before)
+    return becomes == BACK or (becomes is not None and becomes == (after or GONE))

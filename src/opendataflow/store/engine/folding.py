@@ -74,17 +74,19 @@ def _fold_chunks(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note]) -
     tx.run("events_put", events=as_objects(events))
     tx.run("chunks_noted", chunks=compact([(*_id(row), _position(catalogue, row)) for row in rows]))
     tx.run("remake_drop", chunks=compact(chunks))  # an operator's change replaces a pending remake
-    _resubmit_recalled(tx, catalogue, rows)
+    recalled = _resubmit_recalled(tx, catalogue, rows)
     deleted = {_chunk(note): note for note in notes if _is_deletion(note)}
     _end_lost_runs(tx, notes, rows, deleted)
-    _end_replaced_runs(tx, catalogue, notes, rows)
+    _end_replaced_runs(tx, notes, rows)
     _remove_exclusive_reads(tx, catalogue, deleted)
     gone = deleted.keys() - set(map(_id, rows))
-    siblings = _siblings(tx, catalogue, {*(_id(row) for row in rows if row.status == RESUBMIT), *gone})
+    siblings = _siblings(tx, catalogue, {*(_id(row) for row in rows if row.status == RESUBMIT), *recalled, *gone})
     act = OperatorAct(None, "another output of its run was resubmitted or removed")
     transition.transition(tx, catalogue, "resubmit", [StatusChange(_id(row), row, RESUBMIT) for row in siblings], act)
     who = next((str(note.who) for note in notes if note.who is not None), "")
-    freshness.restore(tx, catalogue, [_id(row) for row in rows if row.status == READY], who)
+    freshness.restore(
+        tx, catalogue, [_id(row) for row in rows if row.status == READY and _id(row) not in recalled], who
+    )
     pairs = candidates.affected_pairs(catalogue, chunks)
     pairs |= _pairs_of_readings(catalogue, (note for note in notes if note.locktype != OUT))
     candidates.derive(tx, catalogue, pairs)
@@ -160,25 +162,31 @@ def _end_lost_runs(
         transition.lose(tx, runid, why, who=by)
 
 
-def _end_replaced_runs(tx: Transaction, catalogue: Catalogue, notes: Sequence[Note], rows: Sequence[ChunkRow]) -> None:
+def _end_replaced_runs(tx: Transaction, notes: Sequence[Note], rows: Sequence[ChunkRow]) -> None:
     """End runs whose row was replaced by an inserted or a moved one (INSERT OR REPLACE): no note says that it is gone."""
-    holder = {_id(row): row.runid for row in rows}
     typed = {_chunk(note): note for note in notes if note.locktype == OUT and note.before is None and note.after}
-    for (datasetid, dataid), note in typed.items():
-        jobid = catalogue.producer_id(datasetid)
-        for run in tx.fetch(records.run, "runs_of_dataid", jobid=jobid, dataid=dataid) if jobid else ():
-            if run.status == RUNNING and run.runid != holder.get((datasetid, dataid)):
-                transition.lose(tx, run.runid, "the row was replaced by SQL", who=note.who)
+    if not typed:
+        return
+    holder = {_id(row): row.runid for row in rows}
+    for run in tx.fetch(records.run, "runs_running"):
+        claimed = ((datasetid, run.dataid) for datasetid in transition.outputs_claimed(tx, run))
+        lost = next((chunk for chunk in claimed if chunk in typed and holder.get(chunk) != run.runid), None)
+        if lost is not None:
+            transition.lose(tx, run.runid, "the row was replaced by SQL", who=typed[lost].who)
 
 
-def _resubmit_recalled(tx: Transaction, catalogue: Catalogue, rows: Sequence[ChunkRow]) -> None:
-    """Set chunks whose current version is recalled from READY to RESUBMIT."""
+def _resubmit_recalled(tx: Transaction, catalogue: Catalogue, rows: Sequence[ChunkRow]) -> list[ChunkId]:
+    """Set chunks whose current version is recalled from READY to RESUBMIT; returns them."""
     ready = {(*_id(row), row.version): row for row in rows if row.status == READY}
-    recalled = transition.recalled_versions(tx, [key[:2] for key in ready]) if ready else {}
-    for key in ready.keys() & recalled.keys():
-        by = recalled[key]
-        act = OperatorAct(by.who, f"it stays recalled: {by.why}")
-        transition.transition(tx, catalogue, "recall", [StatusChange(key[:2], ready[key], RESUBMIT)], act)
+    recalls = transition.recalled_versions(tx, [key[:2] for key in ready]) if ready else {}
+    changes = [
+        StatusChange(key[:2], row, RESUBMIT, act=OperatorAct(by.who, f"it stays recalled: {by.why}"))
+        for key, row in ready.items()
+        if (by := recalls.get(key)) is not None
+    ]
+    if changes:
+        transition.transition(tx, catalogue, "recall", changes, OperatorAct(None))
+    return [change.chunk for change in changes]
 
 
 def _is_deletion(note: Note) -> bool:

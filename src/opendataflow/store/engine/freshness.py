@@ -131,7 +131,7 @@ def remake(
     rerunnable = _rerunnable(tx, catalogue, dict.fromkeys(chunks))
     changed = steering.steer(tx, catalogue, "resubmit", rerunnable, act, dry_run=dry_run)
     if changed and not dry_run:
-        rows_by_chunk = transition.locked_rows(tx, [(change.datasetid, change.dataid) for change in changed])
+        rows_by_chunk = transition.locked_rows(tx, [change[:2] for change in changed if change.before == READY])
         tx.run("remake_put", chunks=compact([(*chunk, row.version) for chunk, row in rows_by_chunk.items()]))
     return changed
 
@@ -162,7 +162,6 @@ def restore(tx: Transaction, catalogue: Catalogue, chunks: Sequence[ChunkId], wh
         chunks = [(row.datasetid, row.dataid) for row in kept]
         if kept:
             rows = transition.locked_rows(tx, chunks)
-            tx.run("remake_drop", chunks=compact(chunks))
             act = OperatorAct(who, "its inputs have the same content as before")
             changes = [StatusChange(chunk, rows[chunk], READY) for chunk in chunks]
             transition.transition(tx, catalogue, "keep", changes, act)

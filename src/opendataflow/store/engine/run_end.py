@@ -17,7 +17,6 @@ from . import candidates, transition
 from .inputs import ChunkId
 from .repeats import Product, repeated
 
-LOST = "LOST"
 _NOTHING = Manifest()  # the manifest of data that is only tracked
 
 

@@ -34,6 +34,8 @@ def steer(
     recalled = transition.recalled_versions(tx, everything) if verb == "release" else {}
     changes: dict[ChunkId, StatusChange] = {}
     for chunk in wanted:
+        # A recalled version is never READY again, nor is anything that the same run wrote.
+        is_recalled = any((*each, row.version) in recalled for each in products[chunk] if (row := rows.get(each)))
         for each in products[chunk]:
             row = rows.get(each)
             before = row.status if row else None
@@ -41,15 +43,16 @@ def steer(
             if not is_named and (before is None or (verb == "release" and before not in (HOLD, PENDING))):
                 continue
             after = transition.next_status(verb, each, row, force=force)
-            if row is not None and after == READY and (*each, row.version) in recalled:
-                after = RESUBMIT  # a recalled version is never READY again
+            if after == READY and is_recalled:
+                after = RESUBMIT
             # Another RESUBMIT ends the backoff before the next retry, as an UPDATE by SQL does.
             producer = catalogue.producer(each[0])
             ends_backoff = verb == "resubmit" and producer is not None and (producer.jobid, each[1]) in deferred
             if before != after or ends_backoff:
                 changes[each] = StatusChange(each, row, after)
     if not dry_run:
-        tx.run("remake_drop", chunks=compact(everything))  # an operator's change replaces a pending remake
+        unchanged = [each for each in everything if each not in changes]
+        tx.run("remake_drop", chunks=compact(unchanged))  # a chunk that an operator resubmits again has to run
         readings = _readings(tx, catalogue, wanted) if verb == "forget" else []
         transition.transition(tx, catalogue, verb, list(changes.values()), act, also_removed=readings)
     return [Steered(*change.chunk, change.before, change.after) for change in changes.values()]

@@ -1,7 +1,7 @@
-"""Change the status of chunks: the only module that writes OUT rows, their events, and what follows for candidates.
+"""Change the status of chunks: the only module that writes the statuses of OUT rows, and the events of their changes.
 
 What each verb does to each status is the table in `model.decision.transitions`. One run writes the chunks of all outputs of
-its job, so they change together.
+its job, its product, so they change together.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ...errors import BadTransition, LeaseLost, Locked
 from ...model import HOLD, IN, OUT, PENDING, READY, RESUBMIT, RUNNING, Catalogue, Job, ReadFact, sort_key
-from ...model.decision.transitions import BACK, GONE, VERBS
+from ...model.decision.transitions import BACK, GONE, VERBS, allows
 from .. import records
 from ..drivers.base import Retry, Transaction
 from ..records import Claim, Run
@@ -50,7 +50,7 @@ class StatusChange(NamedTuple):
     row: ChunkRow | None  # the locked OUT row; None: the chunk was never produced
     after: str | None
     version: int | None = None  # the version that becomes current; None: unchanged
-    why: str | None = None  # the reason for this chunk, in place of the reason of the act
+    act: OperatorAct | None = None  # of this chunk alone, in place of the act of all
 
     @property
     def before(self) -> str | None:
@@ -88,10 +88,8 @@ def next_status(verb: str, chunk: ChunkId, row: ChunkRow | None, *, force: bool 
     here = " ".join(chunk)
     if row is not None and before == RUNNING:
         if rule.by_force is None or not force:
-            raise Locked(
-                f"{here} is RUNNING (run {row.runid})",
-                hint="Wait until the run ends, or take the chunk away from it: --force",
-            )
+            way = "." if rule.by_force is None else ", or take the chunk away from it: --force"
+            raise Locked(f"{here} is RUNNING (run {row.runid})", hint=f"Wait until the run ends{way}")
         after = rule.by_force
     elif before in rule.becomes:
         after = rule.becomes[before]
@@ -120,8 +118,12 @@ def transition(
     *,
     also_removed: Iterable[StatusKey] = (),
 ) -> None:
-    """Write the new statuses of chunks whose rows are locked; runs that lose a RUNNING chunk end as lost."""
+    """Write the new statuses of chunks whose rows are locked, and update candidates.
+
+    Runs that lose a RUNNING chunk end as lost, and a pending remake of these chunks is replaced.
+    """
     kind = VERBS[verb].event
+    tx.run("remake_drop", chunks=compact([change.chunk for change in changes]))
     lost = [change.row.runid for change in changes if change.row and change.before == RUNNING]
     for runid in dict.fromkeys(lost):
         lose(tx, runid, f"{kind} by {act.who}")
@@ -131,15 +133,16 @@ def transition(
     events: list[EventRow] = []
     for change in changes:
         chunk, row = change.chunk, change.row
-        jobid = row.jobid if row else _producer_id(catalogue, chunk[0])
+        if not allows(verb, change.before, change.after):
+            raise ValueError(f"{verb} does not change {change.before} to {change.after}: {chunk}")
+        jobid = row.jobid if row else catalogue.producer_id(chunk[0]) or OUTSIDE
         if change.after is None:
             gone.append(StatusKey(*chunk, jobid, OUT))
         else:
             put.append(_out_row(catalogue, change, jobid))
         before = now[chunk].status if chunk in now else change.before  # continues after the event of the lost run
-        why, epoch = change.why or act.why, row.epoch if row else None
-        epoch = epoch if change.version is None else change.version
-        events.append(EventRow(kind, *chunk, jobid, before, change.after, act.who, why, epoch))
+        epoch = change.version if change.version is not None else row.epoch if row else None
+        events.append(EventRow(kind, *chunk, jobid, before, change.after, *(change.act or act), epoch))
     _put(tx, put)
     remove(tx, [*gone, *also_removed])
     if events:
@@ -158,11 +161,6 @@ def _out_row(catalogue: Catalogue, change: StatusChange, jobid: str) -> OutRow:
         held = row.held if row.status == PENDING else row.status
     version = row.version if change.version is None else change.version
     return OutRow(*change.chunk, jobid, after, row.epoch, version, held, row.sort_key)
-
-
-def _producer_id(catalogue: Catalogue, datasetid: str) -> str:
-    producer = catalogue.producer(datasetid)
-    return producer.jobid if producer else OUTSIDE
 
 
 def _put(tx: Transaction, rows: Sequence[OutRow]) -> None:
@@ -347,20 +345,21 @@ def undo(
 
 
 def _rows_before(tx: Transaction, held: Mapping[ChunkId, ChunkRow]) -> list[OutRow]:
-    """The OUT rows of a forced run's chunks from before the run; a recalled version becomes RESUBMIT, not READY."""
+    """The OUT rows of a forced run's chunks from before the run; a recalled product becomes RESUBMIT, not READY."""
     recalls = recalled_versions(tx, list(held))
+    is_recalled = any((*chunk, row.version) in recalls for chunk, row in held.items())
     return [
         OutRow(
             row.datasetid,
             row.dataid,
             row.jobid,
-            RESUBMIT if row.held == READY and (*chunk, row.version) in recalls else row.held,
+            RESUBMIT if row.held == READY and is_recalled else row.held,
             row.epoch,
             row.version,
             None,
             row.sort_key,
         )
-        for chunk, row in held.items()
+        for row in held.values()
         if row.held
     ]
 

@@ -48,7 +48,7 @@ def rollback(
             continue
         _check_version(tx, catalogue, row, version)
         why = f"version {row.version} → {version}" + (f": {act.why}" if act.why else "")
-        changes.append(StatusChange(chunk, row, READY, version, why))
+        changes.append(StatusChange(chunk, row, READY, version, act._replace(why=why)))
         changed.append(RolledBack(*chunk, row.version, version))
     if not dry_run:
         transition.transition(tx, catalogue, "roll back", changes, act)

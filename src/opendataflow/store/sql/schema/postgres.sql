@@ -373,7 +373,7 @@ create trigger note_delete after delete on datastatus
 
 -- TRUNCATE fires no trigger of a row, so nothing of it would be in the history.
 create function datastatus_is_never_truncated() returns trigger language plpgsql
-    as $$ begin raise exception 'datastatus is not truncated, since its history would not say so: use DELETE'; end $$;
+    as $$ begin raise exception 'TRUNCATE bypasses the history of datastatus: use DELETE'; end $$;
 create trigger datastatus_is_never_truncated before truncate on datastatus
     for each statement execute function datastatus_is_never_truncated();
 
