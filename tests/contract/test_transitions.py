@@ -9,10 +9,10 @@ import pytest
 
 import opendataflow.store
 from opendataflow import Store
-from opendataflow.errors import BadTransition, Locked
+from opendataflow.errors import BadTransition, Locked, UsageError
 from opendataflow.model.decision.transitions import VERBS
 from opendataflow.store import plan_digest
-from tests.support.flows import chain, change, claim_one, dump, in_status, kinds, produce, put, status
+from tests.support.flows import chain, change, claim_one, dataset, dump, in_status, job, kinds, produce, put, status
 
 STATUSES = [None, "RUNNING", "READY", "FAILED", "RESUBMIT", "HOLD", "PENDING"]
 METHODS = {"resubmit": "resubmit", "hold": "hold", "release": "release", "fail": "fail_chunks", "forget": "forget"}
@@ -195,8 +195,6 @@ def test_forget_lets_the_inputs_be_consumed_again(store: Store) -> None:
 
 
 def test_forget_of_one_of_two_outputs_forgets_both(store: Store) -> None:
-    from tests.support.flows import dataset, job
-
     store.register([dataset(name) for name in ("raw", "a", "b")], [job("split", "raw", writes=("a", "b"))])
     store.announce("raw", ["1"])
     produce(store, "split", "1")
@@ -236,3 +234,45 @@ def test_what_never_existed_is_not_waited_for(store: Store) -> None:
     assert store.views.candidate_counts() == {}
     store.announce("raw", ["7"])
     assert claim_one(store, "make").dataid == "7"
+
+
+@pytest.mark.parametrize("verb", ["claim", "claim by force"])
+@pytest.mark.parametrize("before", STATUSES)
+def test_a_claim_takes_what_the_table_says(store: Store, verb: str, before: str | None) -> None:
+    bring_to(store, before)
+    claims = store.claim("make", dataid="1", force=verb == "claim by force")
+    assert [claim.dataid for claim in claims] == (["1"] if before in VERBS[verb].becomes else [])
+
+
+@pytest.mark.parametrize("before", [None, "RESUBMIT"])
+def test_a_claim_that_is_given_back_leaves_what_was_there(store: Store, before: str | None) -> None:
+    bring_to(store, before)
+    store.give_back(claim_one(store, "make"), None, "the drain ends")
+    assert status(store, "product", "1") == before
+
+
+def test_a_recalled_product_is_released_as_a_whole(store: Store) -> None:
+    store.register([dataset(name) for name in ("raw", "a", "b")], [job("split", "raw", writes=("a", "b"))])
+    store.announce("raw", ["1"])
+    produce(store, "split", "1")
+    store.recall("a", "1", why="bad", hold=True)
+    assert (status(store, "a", "1"), status(store, "b", "1")) == ("HOLD", "HOLD")
+    store.release("a", ["1"])
+    assert (status(store, "a", "1"), status(store, "b", "1")) == ("RESUBMIT", "RESUBMIT")
+    assert claim_one(store, "split").dataid == "1"
+
+
+def test_a_recalled_version_that_is_typed_ready_is_made_again_with_all_that_its_run_wrote(store: Store) -> None:
+    store.register([dataset(name) for name in ("raw", "a", "b")], [job("split", "raw", writes=("a", "b"))])
+    store.announce("raw", ["1"])
+    produce(store, "split", "1")
+    store.recall("a", "1", why="bad", hold=True)
+    store.dml("update job_status set status = 'READY'")
+    assert claim_one(store, "split").dataid == "1"
+
+
+def test_only_the_verbs_of_operators_choose_chunks(store: Store) -> None:
+    bring_to(store, "RESUBMIT")
+    with pytest.raises(UsageError):
+        store.steer("keep", [("product", "1")])
+    assert status(store, "product", "1") == "RESUBMIT"

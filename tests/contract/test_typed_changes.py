@@ -307,3 +307,16 @@ def test_a_status_that_is_changed_without_a_time_gets_the_time_of_the_change(sto
     store.dml(f"update datastatus set modified = '{LONG_AGO}'")
     store.dml("update datastatus set status = 'HOLD'")
     assert modified(store, "raw", "1") > LONG_AGO
+
+
+def test_a_row_that_is_inserted_for_a_new_output_ends_no_run(store: Store) -> None:
+    names = ("raw", "a", "b", "c")
+    store.register([dataset(name) for name in names], [job("split", "raw", writes=("a", "b"))])
+    store.announce("raw", ["1"])
+    claim = claim_one(store, "split")
+    store.register([dataset(name) for name in names], [job("split", "raw", writes=("a", "b", "c"))])
+    store.dml(
+        "insert into datastatus (datasetid, jobid, dataid, locktype, status) values ('c', 'me', '1', 'OUT', 'READY')"
+    )
+    store.fold_in()
+    assert store.views.run(claim.runid).status == "RUNNING"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from opendataflow.errors import exit_code_of
 from opendataflow.model import IN_LOCKS, OUT_LOCKS, QUESTIONS, RUNNING, SYNONYMS
-from opendataflow.model.decision.transitions import BACK, GONE, VERBS, Verb
+from opendataflow.model.decision.transitions import BACK, GONE, VERBS, TransitionRule
 from opendataflow.model.definitions.mapping import KINDS
 
 PAGE = (Path(__file__).parents[2] / "PROTOCOL.md").read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ def test_the_table_of_verbs_of_the_page_is_the_table_of_the_code() -> None:
     assert page == code
 
 
-def cell(rule: Verb, status: str | None) -> str:
+def cell(rule: TransitionRule, status: str | None) -> str:
     """What the page says that a verb does to a chunk with this status."""
     shown = {BACK: "as before", GONE: "no row"}
     after = rule.becomes.get(status)

@@ -23,7 +23,7 @@ class RunEnd(NamedTuple):
     inputs: str
 
 
-class Verb(NamedTuple):
+class TransitionRule(NamedTuple):
     """What a verb does to the OUT row of a chunk; None is no row."""
 
     event: str  # the kind of the event that records it
@@ -37,31 +37,33 @@ def _to(statuses: tuple[str, ...], after: str) -> dict[str | None, str]:
     return dict.fromkeys(statuses, after)
 
 
-VERBS: dict[str, Verb] = {
+VERBS: dict[str, TransitionRule] = {
     # Runs.
-    "claim": Verb("claimed", {None: RUNNING, RESUBMIT: RUNNING}),
-    "claim by force": Verb("claimed", {None: RUNNING, **_to(_NOT_RUNNING, RUNNING)}),
-    "publish": Verb("published", {RUNNING: READY}, run_end=RunEnd(READY, DONE)),
-    "end as failed": Verb("failed", {RUNNING: FAILED}, by_retry=RESUBMIT, run_end=RunEnd(FAILED, FAILED)),
-    "stop": Verb("stopped", {RUNNING: FAILED}, by_retry=RESUBMIT, run_end=RunEnd(LOST, FAILED)),
-    "rescue": Verb("rescued", {RUNNING: FAILED}, by_retry=RESUBMIT, run_end=RunEnd(LOST, FAILED)),
-    "lose": Verb("lost", {RUNNING: FAILED}, run_end=RunEnd(LOST, FAILED)),
-    "cancel": Verb("cancelled", {RUNNING: FAILED}, run_end=RunEnd(FAILED, FAILED)),
-    "give back": Verb("given back", {RUNNING: BACK}, run_end=RunEnd(REFUSED, FAILED)),
-    "refuse": Verb("refused", {RUNNING: BACK}, run_end=RunEnd(REFUSED, FAILED)),
+    "claim": TransitionRule("claimed", {None: RUNNING, RESUBMIT: RUNNING}),
+    "claim by force": TransitionRule("claimed", {None: RUNNING, **_to(_NOT_RUNNING, RUNNING)}),
+    "publish": TransitionRule("published", {RUNNING: READY}, run_end=RunEnd(READY, DONE)),
+    "end as failed": TransitionRule("failed", {RUNNING: FAILED}, by_retry=RESUBMIT, run_end=RunEnd(FAILED, FAILED)),
+    "stop": TransitionRule("stopped", {RUNNING: FAILED}, by_retry=RESUBMIT, run_end=RunEnd(LOST, FAILED)),
+    "rescue": TransitionRule("rescued", {RUNNING: FAILED}, by_retry=RESUBMIT, run_end=RunEnd(LOST, FAILED)),
+    "lose": TransitionRule("lost", {RUNNING: FAILED}, run_end=RunEnd(LOST, FAILED)),
+    "cancel": TransitionRule("cancelled", {RUNNING: FAILED}, run_end=RunEnd(FAILED, FAILED)),
+    "give back": TransitionRule("given back", {RUNNING: BACK}, run_end=RunEnd(REFUSED, FAILED)),
+    "refuse": TransitionRule("refused", {RUNNING: BACK}, run_end=RunEnd(REFUSED, FAILED)),
     # Outside producers.
-    "announce": Verb("announced", {None: READY, **_to((READY, FAILED, RESUBMIT), READY)}),
+    "announce": TransitionRule("announced", {None: READY, **_to((READY, FAILED, RESUBMIT), READY)}),
     # Operators.
-    "resubmit": Verb("resubmitted", _to(_NOT_RUNNING, RESUBMIT), by_force=RESUBMIT),
-    "hold": Verb("held", {None: HOLD, **_to(_NOT_RUNNING, HOLD)}, by_force=HOLD),
-    "release": Verb("released", _to(_SET_ASIDE, BACK), by_force=FAILED),
-    "fail": Verb("failed", {None: FAILED, **_to(_NOT_RUNNING, FAILED)}, by_force=FAILED),
-    "forget": Verb("forgotten", _to(_NOT_RUNNING, GONE), by_force=GONE),
-    "roll back": Verb("rolled back", _to((READY, FAILED, RESUBMIT), READY)),
-    "recall": Verb("recalled", {READY: RESUBMIT, FAILED: FAILED, RESUBMIT: RESUBMIT, HOLD: HOLD, PENDING: PENDING}),
-    "recall and hold": Verb("recalled", {**_to((READY, FAILED, RESUBMIT, HOLD), HOLD), PENDING: PENDING}),
+    "resubmit": TransitionRule("resubmitted", _to(_NOT_RUNNING, RESUBMIT), by_force=RESUBMIT),
+    "hold": TransitionRule("held", {None: HOLD, **_to(_NOT_RUNNING, HOLD)}, by_force=HOLD),
+    "release": TransitionRule("released", _to(_SET_ASIDE, BACK), by_force=FAILED),
+    "fail": TransitionRule("failed", {None: FAILED, **_to(_NOT_RUNNING, FAILED)}, by_force=FAILED),
+    "forget": TransitionRule("forgotten", _to(_NOT_RUNNING, GONE), by_force=GONE),
+    "roll back": TransitionRule("rolled back", _to((READY, FAILED, RESUBMIT), READY)),
+    "recall": TransitionRule(
+        "recalled", {READY: RESUBMIT, FAILED: FAILED, RESUBMIT: RESUBMIT, HOLD: HOLD, PENDING: PENDING}
+    ),
+    "recall and hold": TransitionRule("recalled", {**_to((READY, FAILED, RESUBMIT, HOLD), HOLD), PENDING: PENDING}),
     # What follows from the content of inputs: a chunk that was to be made again is unchanged.
-    "keep": Verb("kept", {RESUBMIT: READY}),
+    "keep": TransitionRule("kept", {RESUBMIT: READY}),
 }
 
 STEERING = ("resubmit", "hold", "release", "fail", "forget")  # the verbs with which operators choose chunks
