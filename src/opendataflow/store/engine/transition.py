@@ -124,10 +124,10 @@ def transition(
     """
     kind = VERBS[verb].event
     tx.run("remake_drop", chunks=compact([change.chunk for change in changes]))
-    lost = [change.row.runid for change in changes if change.row and change.before == RUNNING]
-    for runid in dict.fromkeys(lost):
+    held_by = dict.fromkeys(change.row.runid for change in changes if change.row and change.before == RUNNING)
+    for runid in held_by:
         lose(tx, runid, f"{kind} by {act.who}")
-    now = locked_rows(tx, [change.chunk for change in changes]) if lost else {}
+    now = locked_rows(tx, [change.chunk for change in changes]) if held_by else {}
     put: list[OutRow] = []
     gone: list[StatusKey] = []
     events: list[EventRow] = []
@@ -147,8 +147,10 @@ def transition(
     remove(tx, [*gone, *also_removed])
     if events:
         tx.run("events_put", events=as_objects(events))
-    if moved := [change.chunk for change in changes if change.version is None or change.before != change.after]:
-        candidates.update_candidates(tx, catalogue, moved, by_operator=True)
+    moved = [change.chunk for change in changes if change.version is None or change.before != change.after]
+    if moved:
+        products = dict.fromkeys(each for chunk in moved for each in product_of(catalogue, *chunk))
+        candidates.update_candidates(tx, catalogue, list(products), by_operator=True)
 
 
 def _out_row(catalogue: Catalogue, change: StatusChange, jobid: str) -> OutRow:
