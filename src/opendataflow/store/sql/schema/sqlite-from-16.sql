@@ -1,1 +1,0 @@
--- Brings a store of schema 16 over to schema 17. Nothing differs from a new store.
