@@ -39,6 +39,6 @@ def test_what_is_missing_is_named(store: Store, store_url: str, statement: str) 
 
 def test_whoever_needs_it_gets_a_name_and_no_traceback(store: Store, store_url: str) -> None:
     chain(store)
-    type_sql(store_url, "alter table run rename column log to protocol")
+    type_sql(store_url, "alter table event rename column why to reason")
     with pytest.raises(SchemaChanged):
-        store.views.runs()
+        store.views.events()

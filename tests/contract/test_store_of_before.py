@@ -1,4 +1,4 @@
-"""A store of the last schema, 16, is brought over, read and worked on; what it holds is in tests/data."""
+"""A store of the last schema, 12, is brought over, read and worked on; what it holds is in tests/data."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 import opendataflow
 from opendataflow import Manifest, Store
-from opendataflow.errors import SchemaOlder
+from opendataflow.errors import SchemaOlder, UsageError
 from opendataflow.model import YES, Consumed, Facts, InputFact, Limit, decide
 from opendataflow.secrets import decrypt, find_key
 from opendataflow.store import open_store
@@ -24,16 +25,16 @@ from tests.support.catalog import postgres_catalog, sqlite_catalog
 from tests.support.flows import claim_one, following, in_status, kinds, status
 from tests.support.workers import ROOT
 
-EXPORT = ROOT / "tests/data/store-16.jsonl"  # of the same store, written by the version that made it
+EXPORT = ROOT / "tests/data/store-12.jsonl"  # of the same store, written by the version that made it
 PASSKEY = "correct horse battery staple"
 DAYS = [f"2025-11-0{number}" for number in range(1, 7)]
 
 
 @pytest.fixture
 def url(store_url: str) -> str:
-    """The address of a store with schema 16."""
+    """The address of a store with schema 12."""
     dialect = "sqlite" if store_url.startswith("sqlite") else "postgres"
-    text = (ROOT / f"tests/data/store-16.{dialect}.sql").read_text(encoding="utf-8")
+    text = (ROOT / f"tests/data/store-12.{dialect}.sql").read_text(encoding="utf-8")
     if dialect == "sqlite":
         with closing(sqlite3.connect(store_url.removeprefix("sqlite:///"))) as connection:
             connection.executescript(text)
@@ -52,12 +53,12 @@ def migrated(url: str) -> Iterator[Store]:
 
 
 def test_it_is_refused_until_it_is_migrated(url: str) -> None:
-    with pytest.raises(SchemaOlder, match="schema 16") as refused:
+    with pytest.raises(SchemaOlder, match="schema 12") as refused:
         opendataflow.open(url)
     assert refused.value.hint == "Bring it over: odf migrate"
     with open_store(url, check=False) as store:
         for dry_run in (True, False):
-            assert [(step.number, step.name) for step in store.migrate(dry_run=dry_run)] == [(SCHEMA, "from 16")]
+            assert [(step.number, step.name) for step in store.migrate(dry_run=dry_run)] == [(SCHEMA, "from 12")]
         assert store.migrate() == []
     with opendataflow.open(url) as store:
         assert store.environment() == "dev"
@@ -91,33 +92,128 @@ def test_a_password_in_plain_text_from_before_is_named_and_stops_nothing(url: st
         assert store.views.not_encrypted() == ["orders"]
 
 
-def test_its_export_is_the_one_from_before(url: str, tmp_path: Path) -> None:
-    before, after = tmp_path / "before.jsonl", tmp_path / "after.jsonl"
+def test_rows_that_somebody_wrote_wrongly_stop_nothing(url: str) -> None:
+    wrong = ("{", "null", "5", '[["a"]]', '[["a", "b", "c"], 5, ["seen", "3", 1]]')
     with open_store(url, check=False) as store:
-        store.export(before)
+        for runid, text in enumerate(wrong, 1):
+            store.dml(f"update run set inputs = '{text}' where runid = {runid}")
+        store.dml("update data_manifest set body = '{' where datasetid = 'raw'")
         store.migrate()
-        store.export(after)
-    assert after.read_text().splitlines()[1:] == before.read_text().splitlines()[1:], "all but the number of the schema"
-    assert exported(after) == exported(EXPORT)
+        assert [store.views.inputs_of(runid) for runid in range(1, 7)] == [
+            *[()] * 4,
+            (Consumed("seen", "3", 1),),
+            (Consumed("seen", "1", 1),),
+        ]
+
+
+def test_its_lineage_is_followed_in_both_directions(migrated: Store) -> None:
+    views = migrated.views
+    made = {(link.datasetid, link.version) for link in views.links_from([("other", "2")])}
+    assert made == {("left", 1), ("right", 1), ("left__rejected", 1)}
+    assert views.inputs_of(9) == (Consumed("other", "2", 1), Consumed("seen", "2", 1))
+    then = views.chunks_then([("raw", DAYS[2])], datetime.now(UTC))["raw", DAYS[2]]
+    assert (then.version, then.status) == (1, "READY"), "what it was rolled back to"
+
+
+def test_its_export_says_what_it_said_before(migrated: Store, tmp_path: Path) -> None:
+    migrated.export(tmp_path / "after.jsonl")
+    assert_same(tmp_path / "after.jsonl")
 
 
 def test_its_export_is_loaded_into_a_new_store(store: Store, tmp_path: Path) -> None:
     store.load(EXPORT)
     store.export(tmp_path / "again.jsonl")
-    assert exported(tmp_path / "again.jsonl") == exported(EXPORT)
+    assert_same(tmp_path / "again.jsonl")
 
 
-def exported(file: Path) -> dict[str, list[Any]]:
+def test_an_export_of_before_that_is_not_whole_is_refused(store: Store, tmp_path: Path) -> None:
+    lines = EXPORT.read_text(encoding="utf-8").splitlines(keepends=True)
+    for wrong in (
+        lines[:-1],
+        [*lines[:5], *lines[6:]],
+        [lines[0], '{"table": "select", "columns": ["from"]}\n', *lines[1:]],
+    ):
+        (tmp_path / "wrong.jsonl").write_text("".join(wrong), encoding="utf-8")
+        with pytest.raises(UsageError):
+            store.load(tmp_path / "wrong.jsonl")
+    assert store.load(EXPORT)["run"] == 10
+
+
+Rows = list[dict[str, Any]]
+
+
+def assert_same(file: Path) -> None:
+    """Each row of the export of before is there as it was, or says the same in the table that took its place."""
+    old, new = exported(EXPORT), exported(file)
+    inputs = {run["runid"]: json.loads(run.pop("inputs")) for run in old["run"]}
+    read = [
+        {"runid": runid, "nth": nth, "datasetid": datasetid, "dataid": dataid, "version": version}
+        for runid, items in inputs.items()
+        for nth, (datasetid, dataid, version) in enumerate(items, 1)
+    ]
+    for manifest in old["data_manifest"]:
+        consumed = manifest["body"].pop("inputs", None)
+        assert consumed == inputs.get(manifest["runid"]), "as its run"
+    for event in old["event"]:
+        if event["kind"] == "rolled back":
+            event["epoch"] = int(event["why"].split()[3].rstrip(":"))
+    typed: Rows = [
+        {**event, **dict.fromkeys(("runid", "epoch", "why", "receipt")), "kind": "sql", "eventid": eventid}
+        for eventid, event in enumerate(
+            ({**note, "who": "sql"} for note in old["note"]), old["event"][-1]["eventid"] + 1
+        )
+    ]
+    drop = ("noteid", "locktype")
+    typed = [{name: value for name, value in event.items() if name not in drop} for event in typed]
+    assert_rows(new.pop("run_input"), read)
+    assert links(read, new["data_manifest"]) == {tuple(link.values()) for link in old.pop("made_from")}
+    assert_rows(new.pop("pinned_schema"), [{"datasetid": "clean", "schema": "carrier STRING, delay INT"}])
+    assert_rows(new.pop("broken_job"), [{"jobid": "split"}])
+    assert_rows(new.pop("applied_job"), [{"project": "shop", "jobid": "split"}])
+    assert_rows(new.pop("counter"), [{"name": "lineage dropped", "n": 1}, {"name": "lineage sent", "n": 3}])
+    old["meta"] = [fact for fact in old["meta"] if fact["name"] in ("identity", "environment", "applied")]
+    old["event"] += typed
+    assert new.keys() == old.keys()
+    for table, rows in old.items():
+        assert_rows(new[table], rows)
+
+
+def links(read: Rows, manifests: Rows) -> set[tuple[Any, ...]]:
+    """Which version went into which, by the runs that read the one and published the other."""
+    return {
+        tuple(each[name] for each in (item, made) for name in ("datasetid", "dataid", "version"))
+        for item in read
+        for made in manifests
+        if made["runid"] == item["runid"]
+    }
+
+
+def assert_rows(found: Rows, wanted: Rows) -> None:
+    assert sorted(map(_as_text, found)) == sorted(map(_as_text, wanted))
+
+
+def _as_text(row: dict[str, Any]) -> str:
+    return json.dumps({name: _whole(value) for name, value in row.items()}, sort_keys=True)
+
+
+def exported(file: Path) -> dict[str, Rows]:
     """The rows of an export by table, without what belongs to a machine, a store or a connection."""
-    found: dict[str, list[Any]] = {}
+    found: dict[str, Rows] = {}
+    rows: Rows = []
     columns: list[str] = []
     for line in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
         if isinstance(line, dict):
-            rows, columns = found.setdefault(line.get("table", ""), []), line.get("columns", [])
-            of_a_store = {"session", "who"} if line.get("table") == "note" else {"session"}
+            if "table" in line:
+                rows, columns = found.setdefault(line["table"], []), line["columns"]
         elif line[0] not in ("clock", "revision"):
-            rows.append([_whole(value) for name, value in zip(columns, line, strict=True) if name not in of_a_store])
-    return {table: sorted(rows, key=str) for table, rows in found.items()}
+            row = dict(zip(columns, line, strict=True))
+            row.pop("session", None)
+            if row.get("body"):
+                row["body"] = json.loads(row["body"])
+            rows.append(row)
+    for typed in (*found["note"], *(event for event in found["event"] if event["kind"] == "sql")):
+        typed["who"] = "sql"  # or the role that was connected
+    return found
 
 
 def _whole(value: Any) -> Any:
@@ -129,7 +225,9 @@ def _whole(value: Any) -> Any:
 
 def test_its_definitions_are_what_they_were(migrated: Store) -> None:
     catalogue = migrated.catalogue()
-    assert set(catalogue.datasets) == {"today", "orders", "raw", "clean", "month", "seen", "copied"}
+    names = {"orders", "raw", "clean", "month", "seen", "copied", "other", "left", "right", "left__rejected"}
+    assert set(catalogue.datasets) == {"today", *names}
+    assert list(catalogue.broken) == [("job", "split")]
     clean = catalogue.dataset("clean")
     assert (clean.kind, clean.location, clean.format, clean.partition.start) == (
         "file",

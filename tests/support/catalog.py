@@ -12,13 +12,13 @@ import psycopg
 Catalog = dict[str, list[tuple[Any, ...]]]
 
 _OURS = "= 'dataflow'::regnamespace"
-# Left out are the names of NOT NULL rules, since a store of schema 16 has those of columns that were renamed, and the parentheses of
-# triggers, of which pg_dump writes more.
+# Left out are the names of NOT NULL rules, since a store of schema 12 has those of columns that were renamed, the places of columns that
+# were dropped, and the parentheses of triggers, of which pg_dump writes more.
 _POSTGRES = {
     "relations": f"select relname, relkind, reloptions, obj_description(oid, 'pg_class'), relacl::text from pg_class where relnamespace {_OURS}",
-    "columns": "select c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, a.attgenerated,"
+    "columns": "select c.relname, row_number() over (partition by c.oid order by a.attnum), a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, a.attgenerated,"
     " pg_get_expr(d.adbin, d.adrelid), l.collname, a.attacl::text, a.attstorage, col_description(c.oid, a.attnum)"
-    " from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum"
+    " from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum"
     f" left join pg_collation l on l.oid = a.attcollation where c.relnamespace {_OURS}",
     "constraints": "select conrelid::regclass::text, conname, contype, convalidated, condeferrable, condeferred, conkey, pg_get_constraintdef(oid)"
     f" from pg_constraint where connamespace {_OURS} and contype not in ('n', 't')",

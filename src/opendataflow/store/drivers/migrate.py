@@ -9,9 +9,10 @@ from . import postgres_schema, queries
 from .base import AppliedMigration, Backend, Migration, TableColumn
 
 SCHEMA = 17
-_BEFORE = 16
-# The migrations 1 to 16, as their numbers and checksums in table migration.
-_CHECKSUM_BEFORE = {"sqlite": "f0d5b7c3", "postgres": "d3eafd7c"}
+_BEFORE = 12
+# The migrations 1 to 12, as their numbers and checksums in table migration.
+_CHECKSUM_BEFORE = {"sqlite": "364f132e", "postgres": "63d5374f"}
+_SCHEMA_HERE = "-- SCHEMA --\n"
 _NAMED = 5
 
 
@@ -70,7 +71,12 @@ def _not_applied(backend: Backend, applied: dict[int, AppliedMigration]) -> list
         )
     if newest == SCHEMA:
         return []
-    return [_step(backend.dialect, f"from {_BEFORE}", queries.schema(f"{backend.dialect}-from-{_BEFORE}"))]
+    return [_step(backend.dialect, f"from {_BEFORE}", from_before(backend.dialect))]
+
+
+def from_before(dialect: str) -> str:
+    """The SQL that brings a store of the schema before over: its two halves, and the schema between them."""
+    return queries.schema(f"{dialect}-from-{_BEFORE}").replace(_SCHEMA_HERE, queries.schema(dialect))
 
 
 def _refuse_other_tables(backend: Backend) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import SchemaNewer, StoreTaken, UsageError
 from ...tokens import shown_facts, shown_texts, without_secrets
-from ..drivers.base import Row, Transaction
+from ..drivers.base import Transaction
 
 FORM = "OpenDataFlow store 1"
 # Every table with facts, referenced tables first.
@@ -95,7 +95,7 @@ def _shown(name: str, value: Any, row: dict[str, Any]) -> Any:
 
 def load(tx: Transaction, lines: Iterable[str], schema: int) -> dict[str, int]:
     """Load an export into a new store; returns the number of rows by table."""
-    parts = (_part(line) for line in lines)
+    parts = map(_part, lines)
     head = next(parts, None)
     if not isinstance(head, dict) or head.get("form") != FORM:
         raise _unreadable("the header is missing")
@@ -105,44 +105,55 @@ def load(tx: Transaction, lines: Iterable[str], schema: int) -> dict[str, int]:
             hint="Upgrade OpenDataFlow on this machine.",
         )
     refuse_used(tx)
+    if head.get("schema", 0) < schema:
+        from .earlier import brought_over
+
+        return load(tx, brought_over(parts, schema), schema)
     counts = dict.fromkeys(TABLES, 0)
-    waiting: list[Row] = []
-    table, is_whole = "", False
-    columns: list[str] = []
-
-    def put() -> None:
-        if waiting:
-            counts[table] += len(waiting)
-            tx.fill(table, columns, waiting)
-            waiting.clear()
-
-    for part in parts:
-        if isinstance(part, list) and len(part) == len(columns):
-            if table == "meta" and part[columns.index("name")] in (_OF_THIS_MACHINE, "revision"):
-                counts[table] += 1
-                continue  # the new store gets its own revision
-            if table == "datastatus" and "seal" in columns:
-                part[columns.index("seal")] = part[columns.index("seal")] or 1  # its event is part of the history
-            waiting.append(part)
-            if len(waiting) == _AT_ONCE:
-                put()
-        elif isinstance(part, dict) and part.get("table") in TABLES and _are_columns(part.get("columns")):
-            put()
-            table, columns = part["table"], part["columns"]
-            unknown = set(columns) - set(tx.columns(table))
+    for table, columns, rows in tables(parts):
+        if not rows:
+            unknown = set(columns) - set(tx.columns(table) if table in TABLES else ())
             if unknown:
                 raise _unreadable(f"table {table} has no column {', '.join(sorted(unknown))}")
             if table in _CLEARED:
                 tx.run(_CLEARED[table])  # deletes default rows and rows that triggers wrote
+            continue
+        counts[table] += len(rows)
+        if table == "meta":  # the new store gets its own revision
+            rows = [row for row in rows if row[columns.index("name")] not in (_OF_THIS_MACHINE, "revision")]
+        if table == "datastatus" and "seal" in columns:
+            for row in rows:
+                row[columns.index("seal")] = row[columns.index("seal")] or 1  # its event is part of the history
+        tx.fill(table, columns, rows)
+    tx.renumber()
+    return counts
+
+
+def tables(parts: Iterable[Any]) -> Iterator[tuple[str, list[str], list[list[Any]]]]:
+    """Each table of an export with its columns: first without rows, then with its rows, part by part."""
+    table, is_whole, n = "", False, 0
+    columns: list[str] = []
+    rows: list[list[Any]] = []
+    for part in parts:
+        if isinstance(part, list) and len(part) == len(columns):
+            n += 1
+            rows.append(part)
+            if len(rows) == _AT_ONCE:
+                yield table, columns, rows
+                rows = []
+            continue
+        if rows:
+            yield table, columns, rows
+            rows = []
+        if isinstance(part, dict) and _are_names([part.get("table")]) and _are_names(part.get("columns")):
+            table, columns = part["table"], part["columns"]
+            yield table, columns, []
         elif isinstance(part, dict) and "rows" in part:
-            put()
-            is_whole = part["rows"] == sum(counts.values())
+            is_whole = part["rows"] == n
         else:
             raise _unreadable("a line is neither a table nor a row")
     if not is_whole:
         raise _unreadable("the file is incomplete")
-    tx.renumber()
-    return counts
 
 
 def refuse_used(tx: Transaction) -> None:
@@ -153,7 +164,7 @@ def refuse_used(tx: Transaction) -> None:
         )
 
 
-def _are_columns(given: object) -> bool:
+def _are_names(given: object) -> bool:
     return isinstance(given, list) and all(isinstance(each, str) and each.isidentifier() for each in given)
 
 

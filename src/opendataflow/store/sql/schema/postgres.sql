@@ -1,32 +1,33 @@
--- The schema of a store in PostgreSQL, noun by noun: each table with its indexes, views, triggers and functions. A new store is created
--- from this file. A change of it needs a new number in drivers/migrate.py and a step that brings over the stores of the number before.
+-- The schema of a store in PostgreSQL, noun by noun: each table with its indexes, views, triggers and functions. It makes what a store
+-- lacks: a new store lacks everything. A change of it needs a new number in drivers/migrate.py and a step that brings over the stores of
+-- the number before.
 -- dataflow stands for the schema of the store, which is alone in the search path while this runs. Triggers name it, since they run with
 -- the search path of the writer. The columns that the Java original's statements name come first, in its order; every further column
 -- has a default, so that those statements work.
 
 -- Store: facts about the store itself ---------------------------------------------------------------------------------
 
-create table migration (
+create table if not exists migration (
     number   integer primary key,
     name     text not null,
     checksum text not null,
     applied  timestamptz not null
 );
 
-create function lease_now() returns double precision language sql stable
+create or replace function lease_now() returns double precision language sql stable
     as $$ select extract(epoch from clock_timestamp())::double precision $$;
 comment on function lease_now() is 'the clock of leases: the server''s, so that no client''s clock matters';
 
-create table meta (
+create table if not exists meta (
     name  text primary key,
     value text not null
 );
 comment on table meta is 'facts about the store itself: revision of the definitions, environment';
 -- The revision counts changes of the definitions: by it each process notices one, so it stays and only grows.
-insert into meta (name, value) values ('revision', '1');
+insert into meta (name, value) values ('revision', '1') on conflict do nothing;
 -- The identity shows that two spellings of an address lead to one store.
-insert into meta (name, value) values ('identity', md5(random()::text || clock_timestamp()::text));
-create function keep_revision() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+insert into meta (name, value) values ('identity', md5(random()::text || clock_timestamp()::text)) on conflict do nothing;
+create or replace function keep_revision() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     if tg_op = 'DELETE' then
         raise check_violation using message = 'the revision in meta cannot be deleted';
@@ -36,20 +37,20 @@ begin
     return new;
 end $$;
 revoke execute on function keep_revision() from public;
-create trigger revision_is_never_deleted before delete on meta
+create or replace trigger revision_is_never_deleted before delete on meta
     for each row when (old.name = 'revision') execute function keep_revision();
-create trigger revision_only_grows before update on meta
+create or replace trigger revision_only_grows before update on meta
     for each row when (old.name = 'revision') execute function keep_revision();
 
 -- Figures that no row of the history holds.
-create table counter (
+create table if not exists counter (
     name text primary key not null,
     n    bigint not null default 0
 );
 
 -- Event: the history, which is only added to --------------------------------------------------------------------------
 
-create table event (
+create table if not exists event (
     eventid   bigint generated always as identity primary key,
     at        timestamptz not null default now(),
     kind      text not null,
@@ -67,31 +68,31 @@ create table event (
 );
 comment on table event is 'append-only: every transition with who, when, why and the receipt';
 comment on column event.session is 'the role that was connected when the event was written; a trigger sets it';
-create index event_of_chunk on event (datasetid, dataid, eventid);
-create index unfit_notes on event (eventid) where kind = 'unfit note';
+create index if not exists event_of_chunk on event (datasetid, dataid, eventid);
+create index if not exists unfit_notes on event (eventid) where kind = 'unfit note';
 -- Rare kinds are found without a scan of the history. A claim and a commit write none of them, so they do not pay for this index.
-create index events_of_kind on event (kind, eventid) where kind <> 'claimed' and kind <> 'admitted' and kind <> 'published' and kind <> 'announced';
+create index if not exists events_of_kind on event (kind, eventid) where kind <> 'claimed' and kind <> 'admitted' and kind <> 'published' and kind <> 'announced';
 
-create function event_is_append_only() returns trigger language plpgsql
+create or replace function event_is_append_only() returns trigger language plpgsql
     as $$ begin raise exception 'event is append-only: history is never changed'; end $$;
-create trigger event_is_append_only before update or delete on event
+create or replace trigger event_is_append_only before update or delete on event
     for each row execute function event_is_append_only();
-create trigger event_is_never_emptied before truncate on event
+create or replace trigger event_is_never_emptied before truncate on event
     for each statement execute function event_is_append_only();
 
-create function session_of_writer() returns trigger language plpgsql set search_path = pg_catalog, pg_temp
+create or replace function session_of_writer() returns trigger language plpgsql set search_path = pg_catalog, pg_temp
     as $$ begin new.session := session_user; return new; end $$;
-create trigger event_names_its_session before insert on event
+create or replace trigger event_names_its_session before insert on event
     for each row when (new.session is distinct from session_user) execute function session_of_writer();
 
 -- The event of a claim says RUNNING, which is what the chunk became; the verdict is what the five questions answered.
-create view receipt as
+create or replace view receipt as
 select eventid as receiptid, at, jobid, datasetid, dataid, runid,
        case when kind <> 'claimed' then after when why = 'forced' then 'NOT_ASKED' else 'YES' end as verdict, who, receipt
 from event where receipt is not null;
 
 -- A run that was refused leaves what was there before its claim.
-create view status_change as
+create or replace view status_change as
 select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before,
        case when e.kind = 'refused' then (select c.before from event c where c.datasetid = e.datasetid and c.dataid = e.dataid
                                           and c.runid = e.runid and c.kind = 'claimed' order by c.eventid desc limit 1)
@@ -106,7 +107,7 @@ comment on view status_change is 'the events that changed the status of a chunk:
 -- Note: changes by SQL that the next claim folds in -------------------------------------------------------------------
 
 -- Notes come and go all the time: without frequent vacuums, the look for new ones would pass many dead rows.
-create table note (
+create table if not exists note (
     noteid    bigint generated always as identity primary key,
     at        timestamptz not null default now(),
     datasetid text,
@@ -118,14 +119,14 @@ create table note (
     who       text
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 comment on table note is 'what was changed from outside since the last claim; the next claim folds it in';
-create function note_by_session() returns trigger language plpgsql set search_path = pg_catalog, pg_temp
+create or replace function note_by_session() returns trigger language plpgsql set search_path = pg_catalog, pg_temp
     as $$ begin new.who := session_user; return new; end $$;
-create trigger note_names_its_session before insert or update on note
+create or replace trigger note_names_its_session before insert or update on note
     for each row when (new.who is not null and new.who is distinct from session_user) execute function note_by_session();
 
 -- Triggers write notes and events as the owner of the tables: a role that may change a status or a definition needs no right on note,
 -- event and meta. No other role may hang these functions on a table of its own, hence each REVOKE.
-create function note_definition() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+create or replace function note_definition() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     -- Each transaction that publishes holds this lock shared: a new consumer never misses a chunk that is being published meanwhile.
     perform pg_advisory_xact_lock(727102);
@@ -144,7 +145,7 @@ revoke execute on function note_definition() from public;
 
 -- Dataset -------------------------------------------------------------------------------------------------------------
 
-create table dataset (
+create table if not exists dataset (
     datasetid     text primary key check (datasetid ~ '^[A-Za-z0-9][A-Za-z0-9._=-]{0,127}$'),
     hostname      text default '',
     database      text default '',
@@ -169,7 +170,7 @@ create table dataset (
 comment on table dataset is 'a named body of data with everything needed to reach it; passwords only encrypted';
 
 -- The foreign key of datastatus keeps a dataset that has chunks; this keeps one that a job names.
-create function keep_dataset_of_job() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+create or replace function keep_dataset_of_job() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     if exists (select 1 from dataflow.job where datasetid = old.datasetid) then
         raise foreign_key_violation using message = 'the dataset has chunks, or a job reads or writes it';
@@ -177,17 +178,17 @@ begin
     return case when tg_op = 'DELETE' then old else new end;
 end $$;
 revoke execute on function keep_dataset_of_job() from public;
-create trigger dataset_stays_while_it_is_used before delete on dataset
+create or replace trigger dataset_stays_while_it_is_used before delete on dataset
     for each row execute function keep_dataset_of_job();
-create trigger dataset_keeps_its_name before update of datasetid on dataset
+create or replace trigger dataset_keeps_its_name before update of datasetid on dataset
     for each row when (new.datasetid <> old.datasetid) execute function keep_dataset_of_job();
-create trigger note_dataset after insert or update or delete on dataset for each row execute function note_definition();
+create or replace trigger note_dataset after insert or update or delete on dataset for each row execute function note_definition();
 
 -- The dataset whose chunks are READY by the calendar alone, as in the original.
-insert into dataset (datasetid, partition, options) values ('today', '{"type": "day"}', '{"timezone": "UTC"}');
+insert into dataset (datasetid, partition, options) values ('today', '{"type": "day"}', '{"timezone": "UTC"}') on conflict do nothing;
 
 -- The schema of the first version of a dataset, with which later ones are compared. A worker may add it, but not change the dataset.
-create table pinned_schema (
+create table if not exists pinned_schema (
     datasetid text primary key not null,
     schema    text not null
 );
@@ -195,7 +196,7 @@ create table pinned_schema (
 -- Job: one row for each item ------------------------------------------------------------------------------------------
 
 -- A job may be inserted before its datasets, as in the original, so there is no foreign key. Until they exist, it is a broken definition.
-create table job (
+create table if not exists job (
     jobid     text not null check (jobid ~ '^[A-Za-z0-9][A-Za-z0-9._=-]{0,127}$'),
     itemtype  text not null check (itemtype <> ''),
     datasetid text check (datasetid ~ '^[A-Za-z0-9][A-Za-z0-9._=-]{0,127}$'),
@@ -204,18 +205,18 @@ create table job (
     check (itemtype not in ('IN', 'OUT') or datasetid is not null)
 );
 comment on table job is 'one row per item: IN or OUT with a dataset (itemvalue of IN = the mapping), or the name of an environment variable with its value';
-create unique index job_item on job (jobid, itemtype, (coalesce(datasetid, '')));
-create unique index one_producer on job (datasetid) where itemtype = 'OUT';
-create index job_of_dataset on job (datasetid, itemtype);
-create trigger note_job after insert or update or delete on job for each row execute function note_definition();
+create unique index if not exists job_item on job (jobid, itemtype, (coalesce(datasetid, '')));
+create unique index if not exists one_producer on job (datasetid) where itemtype = 'OUT';
+create index if not exists job_of_dataset on job (datasetid, itemtype);
+create or replace trigger note_job after insert or update or delete on job for each row execute function note_definition();
 
 -- Jobs whose definition does not load, as the last claim found it. When one loads again, its candidates are derived anew.
-create table broken_job (
+create table if not exists broken_job (
     jobid text primary key not null
 );
 
 -- The jobs that each project applied last: those that it no longer declares are its own to remove.
-create table applied_job (
+create table if not exists applied_job (
     project text not null,
     jobid   text not null,
     primary key (project, jobid)
@@ -223,7 +224,7 @@ create table applied_job (
 
 -- Jobrule, pool and pause: how a job is run ---------------------------------------------------------------------------
 
-create table jobrule (
+create table if not exists jobrule (
     jobid       text primary key check (jobid ~ '^[A-Za-z0-9][A-Za-z0-9._=-]{0,127}$'),
     retries     integer not null default 0 check (retries >= 0),
     backoff     double precision not null default 10 check (backoff >= 0),
@@ -236,28 +237,28 @@ create table jobrule (
     modified    timestamptz not null default now()
 );
 comment on table jobrule is 'how a job is run: retries, lease, timeout, pool; a job without a row has the defaults';
-create trigger note_jobrule after insert or update or delete on jobrule for each row execute function note_definition();
+create or replace trigger note_jobrule after insert or update or delete on jobrule for each row execute function note_definition();
 
-create table pool (
+create table if not exists pool (
     poolid   text primary key check (poolid ~ '^[A-Za-z0-9][A-Za-z0-9._=-]{0,127}$'),
     slots    integer check (slots >= 0),
     options  text not null default '{}',
     modified timestamptz not null default now()
 );
 comment on table pool is 'a limit on running chunks across all machines; slots null = no limit, 0 = paused';
-create trigger note_pool after insert or update or delete on pool for each row execute function note_definition();
+create or replace trigger note_pool after insert or update or delete on pool for each row execute function note_definition();
 
-create table pause (
+create table if not exists pause (
     jobid text primary key check (length(jobid) between 1 and 128),
     who   text not null default 'sql',
     why   text,
     since timestamptz not null default now()
 );
-create trigger note_pause after insert or update or delete on pause for each row execute function note_definition();
+create or replace trigger note_pause after insert or update or delete on pause for each row execute function note_definition();
 
 -- Datastatus: status, lock and lineage of every chunk -----------------------------------------------------------------
 
-create table datastatus (
+create table if not exists datastatus (
     datasetid  text not null references dataset,
     jobid      text not null,
     dataid     text not null,
@@ -285,15 +286,15 @@ create table datastatus (
 );
 comment on table datastatus is 'status and lock of every chunk: OUT rows as a product, IN rows as one job''s relation to it';
 comment on column datastatus.seal is 'every write of the engine changes it; a change that leaves it came from outside and is noted';
-create index chunks_not_settled on datastatus (status, datasetid, sort_key) where locktype = 'OUT' and status <> 'READY';
+create index if not exists chunks_not_settled on datastatus (status, datasetid, sort_key) where locktype = 'OUT' and status <> 'READY';
 -- Of a table without statistics, the planner assumes that = leaves one row in 200, and <> nearly all of them. With <>, this index does
 -- not look smaller than the next one, and a chunk is found by its key.
-create index chunks_in_order on datastatus (datasetid, sort_key, dataid, status) where locktype <> 'IN';
-create unique index one_out_row_per_chunk on datastatus (datasetid, dataid) where locktype <> 'IN';
+create index if not exists chunks_in_order on datastatus (datasetid, sort_key, dataid, status) where locktype <> 'IN';
+create unique index if not exists one_out_row_per_chunk on datastatus (datasetid, dataid) where locktype <> 'IN';
 
 -- What a person writes: the canonical word, the given time or else now, and the status before HOLD. The original resubmits by jobid
 -- and dataid, which matches the IN row too: its read lock is released, unless the run still has it.
-create function status_in_canonical_words() returns trigger language plpgsql as $$
+create or replace function status_in_canonical_words() returns trigger language plpgsql as $$
 begin
     new.status := upper(new.status);
     new.status := case when new.locktype = 'OUT' and new.status = 'COMPLETE' then 'READY'
@@ -313,35 +314,35 @@ begin
     end if;
     return new;
 end $$;
-create trigger status_words_on_insert before insert on datastatus
+create or replace trigger status_words_on_insert before insert on datastatus
     for each row when (new.seal = 0) execute function status_in_canonical_words();
-create trigger status_words_on_update before update on datastatus
+create or replace trigger status_words_on_update before update on datastatus
     for each row when (new.seal = old.seal) execute function status_in_canonical_words();
 
 -- Every attempt raises the epoch, and a number has 63 bits: a typed one leaves room to be raised.
-create function refuse_epoch() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+create or replace function refuse_epoch() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     raise check_violation using message = 'an epoch and a version are at most 1000000000000000';
 end $$;
 revoke execute on function refuse_epoch() from public;
-create trigger epoch_is_bounded_on_insert before insert on datastatus
+create or replace trigger epoch_is_bounded_on_insert before insert on datastatus
     for each row when (new.seal = 0 and greatest(new.epoch, new.version) > 1000000000000000) execute function refuse_epoch();
-create trigger epoch_is_bounded_on_update before update of epoch, version on datastatus
+create or replace trigger epoch_is_bounded_on_update before update of epoch, version on datastatus
     for each row when (new.seal = old.seal and greatest(new.epoch, new.version) > 1000000000000000) execute function refuse_epoch();
 
 -- So is a seal, and with a raised seal an epoch: a seal that cannot be raised stops every write of the engine to its row.
-create function refuse_seal() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+create or replace function refuse_seal() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     raise check_violation using message = 'a seal, an epoch and a version are at most 1000000000000000';
 end $$;
 revoke execute on function refuse_seal() from public;
-create trigger seal_is_bounded_on_insert before insert on datastatus
+create or replace trigger seal_is_bounded_on_insert before insert on datastatus
     for each row when (greatest(new.seal, new.epoch / 2, new.version / 2) > 1000000000000000) execute function refuse_seal();
-create trigger seal_is_bounded_on_update before update of seal, epoch, version on datastatus
+create or replace trigger seal_is_bounded_on_update before update of seal, epoch, version on datastatus
     for each row when (greatest(new.seal, new.epoch / 2, new.version / 2) > 1000000000000000) execute function refuse_seal();
 
 -- A typed change is in the history at once, in its own transaction, so that the events of a chunk follow each other without a gap.
-create function note_chunk() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+create or replace function note_chunk() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     is_moved boolean := tg_op = 'UPDATE' and (old.datasetid, old.dataid, old.locktype) <> (new.datasetid, new.dataid, new.locktype);
     typed dataflow.note;
@@ -364,22 +365,22 @@ begin
     return null;
 end $$;
 revoke execute on function note_chunk() from public;
-create trigger note_insert after insert on datastatus
+create or replace trigger note_insert after insert on datastatus
     for each row when (new.seal = 0) execute function note_chunk();
-create trigger note_update after update on datastatus
+create or replace trigger note_update after update on datastatus
     for each row when (new.seal = old.seal) execute function note_chunk();
-create trigger note_delete after delete on datastatus
+create or replace trigger note_delete after delete on datastatus
     for each row when (old.seal >= 0) execute function note_chunk();
 
 -- TRUNCATE fires no trigger of a row, so nothing of it would be in the history.
-create function datastatus_is_never_truncated() returns trigger language plpgsql
+create or replace function datastatus_is_never_truncated() returns trigger language plpgsql
     as $$ begin raise exception 'TRUNCATE bypasses the history of datastatus: use DELETE'; end $$;
-create trigger datastatus_is_never_truncated before truncate on datastatus
+create or replace trigger datastatus_is_never_truncated before truncate on datastatus
     for each statement execute function datastatus_is_never_truncated();
 
 -- Every write of the engine writes its event by itself. A role that raises the seal by hand does not: when its transaction ends, the
 -- event that is missing is written. Changes by the owner of the tables are not checked, since the owner could drop these triggers.
-create function change_is_in_history() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+create or replace function change_is_in_history() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     chunk record;
     last_status text;
@@ -416,7 +417,7 @@ begin
 end $$;
 
 -- What the jobs produced, one row for each chunk. A person restarts a flow by an UPDATE of its status.
-create view job_status as
+create or replace view job_status as
 select s.jobid, s.datasetid, s.dataid, s.status, s.modified, s.epoch, s.version, s.tries
 from datastatus s
 where s.locktype = 'OUT'
@@ -425,7 +426,7 @@ comment on view job_status is 'UPDATE job_status SET status = ''RESUBMIT'' WHERE
 
 -- Run: one row for each attempt ---------------------------------------------------------------------------------------
 
-create table run (
+create table if not exists run (
     runid       bigint generated always as identity primary key,
     jobid       text not null,
     dataid      text not null,
@@ -445,17 +446,17 @@ create table run (
     unique (jobid, dataid, epoch)
 );
 comment on table run is 'one row per attempt of (jobid, dataid); lease_until by lease_now()';
-create index leases on run (lease_until) where status = 'RUNNING';
+create index if not exists leases on run (lease_until) where status = 'RUNNING';
 -- READY runs with a remark are rare: they are found without a scan of the others.
-create index runs_remarked on run (runid) where status = 'READY' and detail is not null;
+create index if not exists runs_remarked on run (runid) where status = 'READY' and detail is not null;
 -- Most runs have no pool, and do not pay for this index.
-create index running_in_pool on run (pool) where status = 'RUNNING' and pool <> '';
-create trigger epoch_of_run_is_bounded before update of epoch on run
+create index if not exists running_in_pool on run (pool) where status = 'RUNNING' and pool <> '';
+create or replace trigger epoch_of_run_is_bounded before update of epoch on run
     for each row when (new.epoch > 1000000000000000) execute function refuse_epoch();
 
 -- Lineage: which version of which input a run reads, in the order of the job's inputs. The claim writes it, and it stays as it is. The
 -- versions that the run publishes were made from these.
-create table run_input (
+create table if not exists run_input (
     runid     bigint not null,
     nth       integer not null,
     datasetid text not null,
@@ -464,10 +465,10 @@ create table run_input (
     primary key (runid, nth)
 );
 comment on table run_input is 'lineage: which version of which chunk a run reads';
-create index runs_by_input on run_input (datasetid, dataid, version, runid);
+create index if not exists runs_by_input on run_input (datasetid, dataid, version, runid);
 
 -- A run with what it reads, in one row.
-create view run_facts as
+create or replace view run_facts as
 select r.runid, r.jobid, r.dataid, r.epoch, r.status, r.pool, r.owner, r.forced,
        coalesce((select json_agg(json_build_array(i.datasetid, i.dataid, i.version) order by i.nth)::text
                  from run_input i where i.runid = r.runid), '[]') as inputs,
@@ -475,14 +476,14 @@ select r.runid, r.jobid, r.dataid, r.epoch, r.status, r.pool, r.owner, r.forced,
 from run r;
 
 -- The last lines of a log, for machines that cannot read the log itself.
-create table log_tail (
+create table if not exists log_tail (
     runid bigint primary key,
     tail  text not null
 );
 
 -- Version: what was published, and from what it was made --------------------------------------------------------------
 
-create table data_manifest (
+create table if not exists data_manifest (
     datasetid   text not null,
     dataid      text not null,
     version     bigint not null,
@@ -501,12 +502,12 @@ create table data_manifest (
     primary key (datasetid, dataid, version)
 );
 comment on table data_manifest is 'DataLoc: where each published version of each chunk is, and what it was when it was published';
-create index manifest_fingerprint on data_manifest (datasetid, fingerprint) where fingerprint is not null;
-create index manifests_of_run on data_manifest (runid);
+create index if not exists manifest_fingerprint on data_manifest (datasetid, fingerprint) where fingerprint is not null;
+create index if not exists manifests_of_run on data_manifest (runid);
 
 -- Downstream lineage: which versions were made from an input. LATERAL … OFFSET 0 makes the input the entry; what goes into a version is
 -- looked up by the runid of its manifest.
-create view made_from as
+create or replace view made_from as
 select i.datasetid as in_datasetid, i.dataid as in_dataid, i.version as in_version,
        m.datasetid, m.dataid, m.version, m.jobid, i.runid, m.published
 from run_input i
@@ -515,7 +516,7 @@ comment on view made_from is 'which version of which input went into which versi
 
 -- Current versions that were made from an input whose current version is another one, with other content. One hop only: staleness
 -- further downstream is derived when it is asked for.
-create table stale (
+create table if not exists stale (
     datasetid    text not null,
     dataid       text not null,
     version      bigint not null,
@@ -524,10 +525,10 @@ create table stale (
     in_version   bigint not null,
     primary key (datasetid, dataid, in_datasetid, in_dataid)
 );
-create index stale_by_input on stale (in_datasetid, in_dataid);
+create index if not exists stale_by_input on stale (in_datasetid, in_dataid);
 
 -- Chunks that are RESUBMIT only because an input has a newer version, with the version that they had.
-create table remake (
+create table if not exists remake (
     datasetid text not null,
     dataid    text not null,
     version   bigint not null,
@@ -535,7 +536,7 @@ create table remake (
 );
 
 -- Versions that were called back: no job reads them again.
-create table recalled (
+create table if not exists recalled (
     datasetid text not null,
     dataid    text not null,
     version   bigint not null,
@@ -548,7 +549,7 @@ create table recalled (
 -- Candidate: which (job, dataid) may be taken; derived from datastatus, and rebuilt at any time -----------------------
 
 -- Candidates come and go all the time: without frequent vacuums, a claim would pass many dead rows.
-create table candidate (
+create table if not exists candidate (
     jobid      text not null,
     dataid     text not null,
     sort_key   text collate "C" not null,
@@ -559,11 +560,11 @@ create table candidate (
     primary key (jobid, dataid)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
 comment on table candidate is 'derived from datastatus and rebuilt at any time: rank 0 = RESUBMIT, 1 = new';
-create index candidates_in_order on candidate (jobid, rank, sort_key) where state = 'CLAIMABLE';
-create index candidates_deferred on candidate (not_before) where state = 'DEFERRED';
+create index if not exists candidates_in_order on candidate (jobid, rank, sort_key) where state = 'CLAIMABLE';
+create index if not exists candidates_deferred on candidate (not_before) where state = 'DEFERRED';
 
 -- What the next claim needs to know of a candidate, in one row. LATERAL … OFFSET 0 keeps every look-up a look-up by key.
-create view candidate_facts as
+create or replace view candidate_facts as
 select c.jobid, c.dataid, c.rank, c.sort_key,
        1 + greatest(
            coalesce((select max(r.epoch) from run r where r.jobid = c.jobid and r.dataid = c.dataid), 0),
@@ -585,7 +586,7 @@ cross join lateral (
 
 -- Incident: a root cause, the chunks that have it, and the messages about it. Facts only, never an address ------------
 
-create table incident (
+create table if not exists incident (
     incidentid bigint generated always as identity primary key,
     kind       text not null check (kind in ('failed', 'late', 'refused', 'recalled')),
     cause      text not null,
@@ -598,9 +599,9 @@ create table incident (
     opened     timestamptz not null default now(),
     closed     timestamptz
 );
-create unique index incident_open on incident (kind, cause) where closed is null;
+create unique index if not exists incident_open on incident (kind, cause) where closed is null;
 
-create table incident_chunk (
+create table if not exists incident_chunk (
     kind       text not null,
     datasetid  text not null,
     dataid     text not null,
@@ -608,10 +609,10 @@ create table incident_chunk (
     eventid    bigint not null default 0,
     primary key (kind, datasetid, dataid)
 );
-create index chunks_of_incident on incident_chunk (incidentid);
+create index if not exists chunks_of_incident on incident_chunk (incidentid);
 
 -- An outbox: written with the incident, taken under a short lease, sent, and marked.
-create table message (
+create table if not exists message (
     messageid   bigint generated always as identity primary key,
     incidentid  bigint not null,
     target      text not null,
@@ -628,10 +629,10 @@ create table message (
     ended       timestamptz,
     unique (incidentid, target, what, number)
 );
-create index messages_to_send on message (target, messageid) where ended is null;
+create index if not exists messages_to_send on message (target, messageid) where ended is null;
 
 -- Up to which event the history was searched for incidents.
-create table noticed (
+create table if not exists noticed (
     name    text primary key not null,
     eventid bigint not null
 );

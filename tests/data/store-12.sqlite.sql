@@ -1,4 +1,4 @@
--- A store as schema 16 left it, in SQL: what tests/contract/test_store_of_before.py opens. Made once, by the version that wrote it.
+-- A store as schema 12 left it, in SQL: what tests/contract/test_store_of_before.py opens. Made once, by the version that wrote it.
 BEGIN TRANSACTION;
 CREATE TABLE candidate (
     jobid      text not null,
@@ -11,7 +11,10 @@ CREATE TABLE candidate (
     primary key (jobid, dataid)
 );
 INSERT INTO "candidate" VALUES('sum','2025-11','2025-11',1,'WAITING',0.0,'[["clean","2025-11-01"],["clean","2025-11-02"],["clean","2025-11-03"],["clean","2025-11-04"],["clean","2025-11-05"],["clean","2025-11-06"],["clean","2025-11-07"],["clean","2025-11-08"],["clean","2025-11-09"],["clean","2025-11-10"],["clean","2025-11-11"],["clean","2025-11-12"],["clean","2025-11-13"],["clean","2025-11-14"],["clean","2025-11-15"],["clean","2025-11-16"],["clean","2025-11-17"],["clean","2025-11-18"],["clean","2025-11-19"],["clean","2025-11-20"],["clean","2025-11-21"],["clean","2025-11-22"],["clean","2025-11-23"],["clean","2025-11-24"],["clean","2025-11-25"],["clean","2025-11-26"],["clean","2025-11-27"],["clean","2025-11-28"],["clean","2025-11-29"],["clean","2025-11-30"]]');
-INSERT INTO "candidate" VALUES('load','2025-11-06','2025-11-06',1,'DEFERRED',1763291146.5,'[["raw","2025-11-06"]]');
+INSERT INTO "candidate" VALUES('load','2025-11-06','2025-11-06',1,'CLAIMABLE',0.0,'[["raw","2025-11-06"]]');
+INSERT INTO "candidate" VALUES('split','1','000000000000000001',1,'WAITING',0.0,'[["other","1"],["seen","1"]]');
+INSERT INTO "candidate" VALUES('split','10','000000000000000010',1,'WAITING',0.0,'[["other","10"],["seen","10"]]');
+INSERT INTO "candidate" VALUES('split','3','000000000000000003',0,'DEFERRED',1.79512831274928236005e+09,'[["other","3"],["seen","3"]]');
 INSERT INTO "candidate" VALUES('copy','2','000000000000000002',1,'CLAIMABLE',0.0,'[["seen","2"]]');
 INSERT INTO "candidate" VALUES('copy','3','000000000000000003',1,'CLAIMABLE',0.0,'[["seen","3"]]');
 INSERT INTO "candidate" VALUES('copy','10','000000000000000010',1,'CLAIMABLE',0.0,'[["seen","10"]]');
@@ -44,6 +47,12 @@ INSERT INTO "data_manifest" VALUES('clean','2025-11-02',1,'load',2,'/data/clean/
 INSERT INTO "data_manifest" VALUES('clean','2025-11-02',2,'load',3,'/data/clean/2025-11-02/v2','parquet',300,25,'2025-11-02','2025-11-02','25 2025-11-02',1,'{"files":[["part-0.parquet",300,1762000001.0,null]],"schema":"carrier STRING, delay INT","checks":[{"check":"not_null carrier","kind":"not_null","severity":"error","passed":true,"figures":{"nulls":0}},{"check":"rows","kind":"rows","severity":"error","passed":true,"figures":{"rows":25}}],"spark_app":"local-1","extra":{"writer":"opendataflow"},"inputs":[["raw","2025-11-02",1]]}','2025-11-16 11:08:55.159600');
 INSERT INTO "data_manifest" VALUES('copied','1',1,'copy',6,'','',NULL,NULL,NULL,NULL,NULL,1,'{"inputs":[["seen","1",1]]}','2025-11-16 11:08:55.201853');
 INSERT INTO "data_manifest" VALUES('copied','7',1,'copy',7,'','',NULL,NULL,NULL,NULL,NULL,1,'{"inputs":[["seen","7",0]]}','2025-11-16 11:08:55.215764');
+INSERT INTO "data_manifest" VALUES('other','2',1,'outside',NULL,'','',NULL,NULL,NULL,NULL,'other 2',1,'{}','2026-11-19 22:45:07.735696');
+INSERT INTO "data_manifest" VALUES('other','3',1,'outside',NULL,'','',NULL,NULL,NULL,NULL,'other 3',1,'{}','2026-11-19 22:45:07.735696');
+INSERT INTO "data_manifest" VALUES('left','2',1,'split',9,'/data/left/2/v1','parquet',NULL,2,NULL,NULL,'left 2',1,'{"inputs":[["other","2",1],["seen","2",1]]}','2026-11-19 22:45:07.739779');
+INSERT INTO "data_manifest" VALUES('right','2',1,'split',9,'/data/right/2/v1','parquet',NULL,2,NULL,NULL,'right 2',1,'{"inputs":[["other","2",1],["seen","2",1]]}','2026-11-19 22:45:07.739779');
+INSERT INTO "data_manifest" VALUES('left__rejected','2',1,'split',9,'/data/left__rejected/2/v1','parquet',NULL,2,NULL,NULL,'left__rejected 2',1,'{"inputs":[["other","2",1],["seen","2",1]]}','2026-11-19 22:45:07.739779');
+INSERT INTO "data_manifest" VALUES('raw','2025-11-03',2,'outside',NULL,'/data/raw/2025-11-03.csv','csv',130,NULL,NULL,NULL,'raw again',1,'{}','2026-11-19 22:45:07.744035');
 CREATE TABLE dataset (
     datasetid     text primary key not null check (datasetid glob '[A-Za-z0-9]*' and not datasetid glob '*[^A-Za-z0-9._=-]*' and length(datasetid) <= 128 and instr(datasetid, char(0)) = 0),
     hostname      text default '',
@@ -67,6 +76,10 @@ INSERT INTO "dataset" VALUES('month','','','','','','','','','','{"type":"month"
 INSERT INTO "dataset" VALUES('orders','db.example','shop','public','orders','etl','odf1:AAIAAAIBlilrqJnCmPYcsNBrP8QhAy9DHzXWyaV8_rKZFoAUkSZBKrCTH6nUR-QHDQ_zkAJS0Tk','table','','postgres','{"type":"range","column":"id","count":4,"lower":"0","upper":"4000"}','{}','{}','2025-11-16 11:08:55');
 INSERT INTO "dataset" VALUES('raw','','','','','','','file','raw/{dataid}.csv','csv','{"type":"day"}','{}','{}','2025-11-16 11:08:55');
 INSERT INTO "dataset" VALUES('seen','','','','','','','','','','{"type":"number"}','{}','{}','2025-11-16 11:08:55');
+INSERT INTO "dataset" VALUES('left','','','','','','','','','','{"type":"number"}','{}','{}','2026-11-19 22:45:07');
+INSERT INTO "dataset" VALUES('left__rejected','','','','','','','','','','{"type":"number"}','{}','{"repeats":true,"empty":true}','2026-11-19 22:45:07');
+INSERT INTO "dataset" VALUES('other','','','','','','','','','','{"type":"number"}','{}','{}','2026-11-19 22:45:07');
+INSERT INTO "dataset" VALUES('right','','','','','','','','','','{"type":"number"}','{}','{}','2026-11-19 22:45:07');
 CREATE TABLE datastatus (
     datasetid  text not null references dataset,
     jobid      text not null check (jobid glob '[A-Za-z0-9]*' and not jobid glob '*[^A-Za-z0-9._=-]*' and length(jobid) <= 128 and instr(jobid, char(0)) = 0),
@@ -91,13 +104,13 @@ CREATE TABLE datastatus (
 );
 INSERT INTO "datastatus" VALUES('raw','outside','2025-11-01','OUT','READY','2025-11-16 11:08:55.089443',1,1,NULL,0,NULL,'2025-11-01',NULL,NULL,1);
 INSERT INTO "datastatus" VALUES('raw','outside','2025-11-02','OUT','READY','2025-11-16 11:08:55.089443',1,1,NULL,0,NULL,'2025-11-02',NULL,NULL,1);
-INSERT INTO "datastatus" VALUES('raw','outside','2025-11-03','OUT','READY','2025-11-16 11:08:55.089443',1,1,NULL,0,NULL,'2025-11-03',NULL,NULL,1);
+INSERT INTO "datastatus" VALUES('raw','outside','2025-11-03','OUT','READY','2026-11-19 22:45:07.745640',2,1,NULL,0,NULL,'2025-11-03',NULL,NULL,3);
 INSERT INTO "datastatus" VALUES('raw','outside','2025-11-04','OUT','READY','2025-11-16 11:08:55.089443',1,1,NULL,0,NULL,'2025-11-04',NULL,NULL,1);
 INSERT INTO "datastatus" VALUES('raw','outside','2025-11-05','OUT','READY','2025-11-16 11:08:55.089443',1,1,NULL,0,NULL,'2025-11-05',NULL,NULL,1);
 INSERT INTO "datastatus" VALUES('raw','outside','2025-11-06','OUT','READY','2025-11-16 11:08:55.089443',1,1,NULL,0,NULL,'2025-11-06',NULL,NULL,1);
 INSERT INTO "datastatus" VALUES('orders','outside','1','OUT','READY','2025-11-16 11:08:55.095940',1,1,NULL,0,NULL,'000000000000000001','0','1000',1);
 INSERT INTO "datastatus" VALUES('orders','outside','2','OUT','READY','2025-11-16 11:08:55.095940',1,1,NULL,0,NULL,'000000000000000002','1000','2000',1);
-INSERT INTO "datastatus" VALUES('clean','load','2025-11-01','OUT','RESUBMIT','2025-11-16 11:08:55',1,1,1,0,NULL,'2025-11-01',NULL,NULL,3);
+INSERT INTO "datastatus" VALUES('clean','load','2025-11-01','OUT','RESUBMIT','2026-11-19 22:45:07.770',1,1,1,0,NULL,'2025-11-01',NULL,NULL,5);
 INSERT INTO "datastatus" VALUES('raw','load','2025-11-01','IN','DONE','2025-11-16 11:08:55.122427',1,1,1,0,NULL,'',NULL,NULL,2);
 INSERT INTO "datastatus" VALUES('clean','load','2025-11-02','OUT','READY','2025-11-16 11:08:55.159538',2,2,3,0,NULL,'2025-11-02',NULL,NULL,5);
 INSERT INTO "datastatus" VALUES('raw','load','2025-11-02','IN','DONE','2025-11-16 11:08:55.159497',2,1,3,0,NULL,'',NULL,NULL,4);
@@ -110,10 +123,21 @@ INSERT INTO "datastatus" VALUES('seen','outside','3','OUT','READY','2025-11-16 1
 INSERT INTO "datastatus" VALUES('seen','outside','10','OUT','READY','2025-11-16 11:08:55.191804',1,1,NULL,0,NULL,'000000000000000010',NULL,NULL,1);
 INSERT INTO "datastatus" VALUES('copied','copy','1','OUT','READY','2025-11-16 11:08:55.201647',1,1,6,0,NULL,'000000000000000001',NULL,NULL,2);
 INSERT INTO "datastatus" VALUES('seen','copy','1','IN','DONE','2025-11-16 11:08:55.201592',1,1,6,0,NULL,'',NULL,NULL,2);
-INSERT INTO "datastatus" VALUES('copied','copy','7','OUT','HOLD','2026-11-19 04:29:16.904',1,1,7,0,'READY','000000000000000007',NULL,NULL,3);
+INSERT INTO "datastatus" VALUES('copied','copy','7','OUT','HOLD','2026-11-19 22:45:07.770',1,1,7,0,'READY','000000000000000007',NULL,NULL,3);
 INSERT INTO "datastatus" VALUES('seen','copy','7','IN','DONE','2025-11-16 11:08:55.215656',1,0,7,0,NULL,'',NULL,NULL,2);
 INSERT INTO "datastatus" VALUES('clean','load','2025-11-05','OUT','RUNNING','2025-11-16 11:08:55.226257',1,0,8,1,NULL,'2025-11-05',NULL,NULL,1);
 INSERT INTO "datastatus" VALUES('raw','load','2025-11-05','IN','RUNNING','2025-11-16 11:08:55.226331',1,1,8,0,NULL,'',NULL,NULL,1);
+INSERT INTO "datastatus" VALUES('other','outside','2','OUT','READY','2026-11-19 22:45:07.735696',1,1,NULL,0,NULL,'000000000000000002',NULL,NULL,1);
+INSERT INTO "datastatus" VALUES('other','outside','3','OUT','READY','2026-11-19 22:45:07.735696',1,1,NULL,0,NULL,'000000000000000003',NULL,NULL,1);
+INSERT INTO "datastatus" VALUES('left','split','2','OUT','READY','2026-11-19 22:45:07.739779',1,1,9,0,NULL,'000000000000000002',NULL,NULL,2);
+INSERT INTO "datastatus" VALUES('right','split','2','OUT','READY','2026-11-19 22:45:07.739779',1,1,9,0,NULL,'000000000000000002',NULL,NULL,2);
+INSERT INTO "datastatus" VALUES('other','split','2','IN','DONE','2026-11-19 22:45:07.739779',1,1,9,0,NULL,'',NULL,NULL,2);
+INSERT INTO "datastatus" VALUES('seen','split','2','IN','DONE','2026-11-19 22:45:07.739779',1,1,9,0,NULL,'',NULL,NULL,2);
+INSERT INTO "datastatus" VALUES('left__rejected','split','2','OUT','READY','2026-11-19 22:45:07.739779',1,1,NULL,0,NULL,'000000000000000002',NULL,NULL,1);
+INSERT INTO "datastatus" VALUES('left','split','3','OUT','RESUBMIT','2026-11-19 22:45:07.742203',1,0,10,1,NULL,'000000000000000003',NULL,NULL,2);
+INSERT INTO "datastatus" VALUES('right','split','3','OUT','RESUBMIT','2026-11-19 22:45:07.742203',1,0,10,1,NULL,'000000000000000003',NULL,NULL,2);
+INSERT INTO "datastatus" VALUES('other','split','3','IN','FAILED','2026-11-19 22:45:07.742203',1,1,10,0,NULL,'',NULL,NULL,2);
+INSERT INTO "datastatus" VALUES('seen','split','3','IN','FAILED','2026-11-19 22:45:07.742203',1,1,10,0,NULL,'',NULL,NULL,2);
 CREATE TABLE event (
     eventid   integer primary key autoincrement,
     at        text not null default current_timestamp,
@@ -164,8 +188,19 @@ INSERT INTO "event" VALUES(32,'2025-11-16 11:08:55.215569','published','copied',
 INSERT INTO "event" VALUES(33,'2025-11-16 11:08:55.221363','refused','copied','8','copy',NULL,NULL,NULL,'DATA_NOT_READY','etl','seen 8 is not there','{"jobid":"copy","dataid":"8","verdict":"DATA_NOT_READY","ready":{"yes":false,"evidence":{"inputs":[["seen","8",null]]},"why":"seen 8 is not there"}}',NULL);
 INSERT INTO "event" VALUES(34,'2025-11-16 11:08:55.226375','claimed','clean','2025-11-05','load',8,1,NULL,'RUNNING','etl',NULL,NULL,NULL);
 INSERT INTO "event" VALUES(35,'2025-11-16 11:08:55.229287','admitted','clean','2025-11-05','load',8,1,NULL,'YES','etl',NULL,'{"jobid":"load","dataid":"2025-11-05","verdict":"YES","ready":{"yes":true,"evidence":{"looked":"ready"}},"right":{"yes":true,"evidence":{"looked":"right"}},"place":{"yes":true,"evidence":{"looked":"place"}},"validated":{"yes":true,"evidence":{"looked":"validated"}},"safe":{"yes":true,"evidence":{"looked":"safe"}}}',NULL);
-INSERT INTO "event" VALUES(36,'2025-11-16 11:08:55','sql','clean','2025-11-01','load',NULL,NULL,'READY','RESUBMIT','sql',NULL,NULL,NULL);
-INSERT INTO "event" VALUES(37,'2026-11-19 04:29:16.904','sql','copied','7','copy',NULL,NULL,'READY','HOLD','sql',NULL,NULL,NULL);
+INSERT INTO "event" VALUES(36,'2026-11-19 22:45:07.735696','announced','other','2','outside',NULL,1,NULL,'READY','etl',NULL,NULL,NULL);
+INSERT INTO "event" VALUES(37,'2026-11-19 22:45:07.735696','announced','other','3','outside',NULL,1,NULL,'READY','etl',NULL,NULL,NULL);
+INSERT INTO "event" VALUES(38,'2026-11-19 22:45:07.738171','claimed','left','2','split',9,1,NULL,'RUNNING','etl',NULL,'{"jobid":"split","dataid":"2","verdict":"YES","ready":{"yes":true,"evidence":{"inputs":[["other","2","READY"],["seen","2","READY"]]}},"right":{"yes":true,"evidence":{"type":"number","versions":[1,1]}},"place":{"yes":null,"why":"only tracked: no location and no checks are declared"},"validated":{"yes":null,"why":"only tracked: no location and no checks are declared"},"safe":{"yes":true,"evidence":{"outputs":{"left":null,"right":null},"epoch":1}}}',NULL);
+INSERT INTO "event" VALUES(39,'2026-11-19 22:45:07.738171','claimed','right','2','split',9,1,NULL,'RUNNING','etl',NULL,'{"jobid":"split","dataid":"2","verdict":"YES","ready":{"yes":true,"evidence":{"inputs":[["other","2","READY"],["seen","2","READY"]]}},"right":{"yes":true,"evidence":{"type":"number","versions":[1,1]}},"place":{"yes":null,"why":"only tracked: no location and no checks are declared"},"validated":{"yes":null,"why":"only tracked: no location and no checks are declared"},"safe":{"yes":true,"evidence":{"outputs":{"left":null,"right":null},"epoch":1}}}',NULL);
+INSERT INTO "event" VALUES(40,'2026-11-19 22:45:07.739779','published','left','2','split',9,1,'RUNNING','READY','etl',NULL,NULL,NULL);
+INSERT INTO "event" VALUES(41,'2026-11-19 22:45:07.739779','published','right','2','split',9,1,'RUNNING','READY','etl',NULL,NULL,NULL);
+INSERT INTO "event" VALUES(42,'2026-11-19 22:45:07.739779','announced','left__rejected','2','split',9,1,NULL,'READY','etl','rejected by run 9 of split',NULL,NULL);
+INSERT INTO "event" VALUES(43,'2026-11-19 22:45:07.741547','claimed','left','3','split',10,1,NULL,'RUNNING','etl',NULL,'{"jobid":"split","dataid":"3","verdict":"YES","ready":{"yes":true,"evidence":{"inputs":[["other","3","READY"],["seen","3","READY"]]}},"right":{"yes":true,"evidence":{"type":"number","versions":[1,1]}},"place":{"yes":null,"why":"only tracked: no location and no checks are declared"},"validated":{"yes":null,"why":"only tracked: no location and no checks are declared"},"safe":{"yes":true,"evidence":{"outputs":{"left":null,"right":null},"epoch":1}}}',NULL);
+INSERT INTO "event" VALUES(44,'2026-11-19 22:45:07.741547','claimed','right','3','split',10,1,NULL,'RUNNING','etl',NULL,'{"jobid":"split","dataid":"3","verdict":"YES","ready":{"yes":true,"evidence":{"inputs":[["other","3","READY"],["seen","3","READY"]]}},"right":{"yes":true,"evidence":{"type":"number","versions":[1,1]}},"place":{"yes":null,"why":"only tracked: no location and no checks are declared"},"validated":{"yes":null,"why":"only tracked: no location and no checks are declared"},"safe":{"yes":true,"evidence":{"outputs":{"left":null,"right":null},"epoch":1}}}',NULL);
+INSERT INTO "event" VALUES(45,'2026-11-19 22:45:07.742203','failed','left','3','split',10,1,'RUNNING','RESUBMIT','etl',NULL,NULL,NULL);
+INSERT INTO "event" VALUES(46,'2026-11-19 22:45:07.742203','failed','right','3','split',10,1,'RUNNING','RESUBMIT','etl',NULL,NULL,NULL);
+INSERT INTO "event" VALUES(47,'2026-11-19 22:45:07.744035','announced','raw','2025-11-03','outside',NULL,2,'READY','READY','etl','corrected',NULL,NULL);
+INSERT INTO "event" VALUES(48,'2026-11-19 22:45:07.745640','rolled back','raw','2025-11-03','outside',NULL,2,'READY','READY','etl','version 2 → 1: it was the wrong file',NULL,NULL);
 CREATE TABLE incident (
     incidentid integer primary key autoincrement,
     kind       text not null check (kind in ('failed', 'late', 'refused', 'recalled')),
@@ -192,7 +227,7 @@ INSERT INTO "incident_chunk" VALUES('failed','clean','2025-11-03',1,17);
 CREATE TABLE job (
     jobid     text not null check (jobid glob '[A-Za-z0-9]*' and not jobid glob '*[^A-Za-z0-9._=-]*' and length(jobid) <= 128 and instr(jobid, char(0)) = 0),
     itemtype  text not null check (itemtype <> ''),
-    datasetid text check (datasetid glob '[A-Za-z0-9]*' and not datasetid glob '*[^A-Za-z0-9._=-]*' and length(datasetid) <= 128 and instr(datasetid, char(0)) = 0),
+    datasetid text references dataset,
     itemvalue text,
     modified  text default current_timestamp,
     check (itemtype not in ('IN', 'OUT') or datasetid is not null)
@@ -204,6 +239,10 @@ INSERT INTO "job" VALUES('load','OUT','clean',NULL,'2025-11-16 11:08:55.068416')
 INSERT INTO "job" VALUES('load','CURRENCY',NULL,'EUR','2025-11-16 11:08:55.068457');
 INSERT INTO "job" VALUES('sum','IN','clean','rollup','2025-11-16 11:08:55.068521');
 INSERT INTO "job" VALUES('sum','OUT','month',NULL,'2025-11-16 11:08:55.068554');
+INSERT INTO "job" VALUES('split','IN','other',NULL,'2026-11-19 22:45:07.732221');
+INSERT INTO "job" VALUES('split','IN','seen',NULL,'2026-11-19 22:45:07.732221');
+INSERT INTO "job" VALUES('split','OUT','left',NULL,'2026-11-19 22:45:07.732221');
+INSERT INTO "job" VALUES('split','OUT','right',NULL,'2026-11-19 22:45:07.732221');
 CREATE TABLE jobrule (
     jobid       text primary key not null check (jobid glob '[A-Za-z0-9]*' and not jobid glob '*[^A-Za-z0-9._=-]*' and length(jobid) <= 128 and instr(jobid, char(0)) = 0),
     retries     integer not null default 0 check (retries >= 0),
@@ -219,6 +258,7 @@ CREATE TABLE jobrule (
 INSERT INTO "jobrule" VALUES('copy',2,30.0,600.0,'JOB_FAILED',30.0,NULL,'','{}','2025-11-16 11:08:55');
 INSERT INTO "jobrule" VALUES('load',0,10.0,3600.0,'',45.0,600.0,'etl','{}','2025-11-16 11:08:55');
 INSERT INTO "jobrule" VALUES('sum',0,10.0,3600.0,'',30.0,NULL,'','{}','2025-11-16 11:08:55');
+INSERT INTO "jobrule" VALUES('split',1,5.0,3600.0,'',30.0,NULL,'','x','2026-11-19 22:45:07');
 CREATE TABLE log_tail (
     runid integer primary key,
     tail  text not null
@@ -233,10 +273,16 @@ CREATE TABLE made_from (
     version      integer not null,
     primary key (in_datasetid, in_dataid, datasetid, dataid, version)
 ) without rowid;
+INSERT INTO "made_from" VALUES('other','2',1,'left','2',1);
+INSERT INTO "made_from" VALUES('other','2',1,'left__rejected','2',1);
+INSERT INTO "made_from" VALUES('other','2',1,'right','2',1);
 INSERT INTO "made_from" VALUES('raw','2025-11-01',1,'clean','2025-11-01',1);
 INSERT INTO "made_from" VALUES('raw','2025-11-02',1,'clean','2025-11-02',1);
 INSERT INTO "made_from" VALUES('raw','2025-11-02',1,'clean','2025-11-02',2);
 INSERT INTO "made_from" VALUES('seen','1',1,'copied','1',1);
+INSERT INTO "made_from" VALUES('seen','2',1,'left','2',1);
+INSERT INTO "made_from" VALUES('seen','2',1,'left__rejected','2',1);
+INSERT INTO "made_from" VALUES('seen','2',1,'right','2',1);
 INSERT INTO "made_from" VALUES('seen','7',0,'copied','7',1);
 CREATE TABLE message (
     messageid   integer primary key autoincrement,
@@ -260,26 +306,31 @@ CREATE TABLE meta (
     name  text primary key not null,
     value text not null
 );
-INSERT INTO "meta" VALUES('revision','21');
+INSERT INTO "meta" VALUES('revision','33');
+INSERT INTO "meta" VALUES('clock','0 1.5');
 INSERT INTO "meta" VALUES('environment','dev');
 INSERT INTO "meta" VALUES('schema of clean','carrier STRING, delay INT');
-INSERT INTO "meta" VALUES('identity','db7d94a6ce974d0f');
+INSERT INTO "meta" VALUES('identity','21c4026c1067d686');
+INSERT INTO "meta" VALUES('applied','d2');
+INSERT INTO "meta" VALUES('jobs of project shop','split');
+INSERT INTO "meta" VALUES('lineage dropped','1');
+INSERT INTO "meta" VALUES('lineage sent','3');
+INSERT INTO "meta" VALUES('broken copy 30','since');
+INSERT INTO "meta" VALUES('mended copy 30','since');
+INSERT INTO "meta" VALUES('broken split 32','since');
 CREATE TABLE migration (number integer primary key, name text not null, checksum text not null, applied text not null);
 INSERT INTO "migration" VALUES(1,'foundation','0e9417be','2025-11-16 11:08:55.047543');
-INSERT INTO "migration" VALUES(2,'words','b3ff3910','2026-11-19 04:29:16.750186');
-INSERT INTO "migration" VALUES(3,'facts','7b03ebec','2026-11-19 04:29:16.750186');
-INSERT INTO "migration" VALUES(4,'original_order','cf273b56','2026-11-19 04:29:16.750186');
-INSERT INTO "migration" VALUES(5,'on_call','e1a57dad','2026-11-19 04:29:16.750186');
-INSERT INTO "migration" VALUES(6,'lineage','5f748082','2026-11-19 04:29:16.750186');
-INSERT INTO "migration" VALUES(7,'stale','0fddb388','2026-11-19 04:29:16.750186');
-INSERT INTO "migration" VALUES(8,'notify','bea837ef','2026-11-19 04:29:16.750186');
-INSERT INTO "migration" VALUES(9,'history','e92e9de7','2026-11-19 04:29:16.750186');
-INSERT INTO "migration" VALUES(10,'cheaper_rows','3ce6e1bc','2026-11-19 04:29:16.750186');
-INSERT INTO "migration" VALUES(11,'remarks','455a0710','2026-11-19 04:29:16.750186');
-INSERT INTO "migration" VALUES(12,'fewer_looks','5a925ab9','2026-11-19 04:29:16.750186');
-INSERT INTO "migration" VALUES(14,'typed_history','a7ed0be8','2026-11-19 04:29:16.750186');
-INSERT INTO "migration" VALUES(15,'jobs_before_datasets','b2186006','2026-11-19 04:29:16.750186');
-INSERT INTO "migration" VALUES(16,'refused_changes','80d0bbbf','2026-11-19 04:29:16.750186');
+INSERT INTO "migration" VALUES(2,'words','b3ff3910','2026-11-19 22:45:07.721437');
+INSERT INTO "migration" VALUES(3,'facts','7b03ebec','2026-11-19 22:45:07.721437');
+INSERT INTO "migration" VALUES(4,'original_order','cf273b56','2026-11-19 22:45:07.721437');
+INSERT INTO "migration" VALUES(5,'on_call','e1a57dad','2026-11-19 22:45:07.721437');
+INSERT INTO "migration" VALUES(6,'lineage','5f748082','2026-11-19 22:45:07.721437');
+INSERT INTO "migration" VALUES(7,'stale','0fddb388','2026-11-19 22:45:07.721437');
+INSERT INTO "migration" VALUES(8,'notify','bea837ef','2026-11-19 22:45:07.721437');
+INSERT INTO "migration" VALUES(9,'history','e92e9de7','2026-11-19 22:45:07.721437');
+INSERT INTO "migration" VALUES(10,'cheaper_rows','3ce6e1bc','2026-11-19 22:45:07.721437');
+INSERT INTO "migration" VALUES(11,'remarks','455a0710','2026-11-19 22:45:07.721437');
+INSERT INTO "migration" VALUES(12,'fewer_looks','5a925ab9','2026-11-19 22:45:07.721437');
 CREATE TABLE note (
     noteid    integer primary key autoincrement,
     at        text not null default current_timestamp,
@@ -291,8 +342,8 @@ CREATE TABLE note (
     after     text,
     who       text
 );
-INSERT INTO "note" VALUES(8,'2025-11-16 11:08:55','clean','2025-11-01','load','OUT','READY','RESUBMIT','sql');
-INSERT INTO "note" VALUES(9,'2026-11-19 04:29:16.904','copied','7','copy','OUT','READY','HOLD','sql');
+INSERT INTO "note" VALUES(14,'2026-11-19 22:45:07.770','clean','2025-11-01','load','OUT','READY','RESUBMIT','sql');
+INSERT INTO "note" VALUES(15,'2026-11-19 22:45:07.770','copied','7','copy','OUT','READY','HOLD','sql');
 CREATE TABLE noticed (
     name    text primary key not null,
     eventid integer not null
@@ -358,6 +409,8 @@ INSERT INTO "run" VALUES(5,'load','2025-11-06',1,'REFUSED','etl','etl',45.0,NULL
 INSERT INTO "run" VALUES(6,'copy','1',1,'READY','','etl',30.0,NULL,0,'[["seen","1",1]]','2025-11-16 11:08:55.197821','2025-11-16 11:08:55.201541','READY',NULL,NULL,NULL);
 INSERT INTO "run" VALUES(7,'copy','7',1,'READY','','etl',30.0,NULL,1,'[["seen","7",0]]','2025-11-16 11:08:55.209845','2025-11-16 11:08:55.215612','READY',NULL,0,NULL);
 INSERT INTO "run" VALUES(8,'load','2025-11-05',1,'RUNNING','etl','etl',45.0,1763291146.5,0,'[["raw","2025-11-05",1]]','2025-11-16 11:08:55.226150',NULL,NULL,NULL,NULL,'/logs/load/2025-11-05-8.log');
+INSERT INTO "run" VALUES(9,'split','2',1,'READY','','etl',30.0,NULL,0,'[["other","2",1],["seen","2",1]]','2026-11-19 22:45:07.738171','2026-11-19 22:45:07.739779','READY',NULL,0,NULL);
+INSERT INTO "run" VALUES(10,'split','3',1,'FAILED','','etl',30.0,NULL,0,'[["other","3",1],["seen","3",1]]','2026-11-19 22:45:07.741547','2026-11-19 22:45:07.742203','JOB_FAILED',NULL,1,NULL);
 CREATE TABLE stale (
     datasetid    text not null,
     dataid       text not null,
@@ -368,29 +421,18 @@ CREATE TABLE stale (
     primary key (datasetid, dataid, in_datasetid, in_dataid)
 ) without rowid;
 INSERT INTO "stale" VALUES('copied','1',1,'seen','1',1);
-CREATE INDEX leases on run (lease_until) where status = 'RUNNING';
-CREATE INDEX manifest_fingerprint on data_manifest (datasetid, fingerprint) where fingerprint is not null;
-CREATE INDEX event_of_chunk on event (datasetid, dataid, eventid);
-CREATE INDEX candidates_in_order on candidate (jobid, rank, sort_key) where state = 'CLAIMABLE';
-CREATE INDEX candidates_deferred on candidate (not_before) where state = 'DEFERRED';
-CREATE INDEX unfit_notes on event (eventid) where kind = 'unfit note';
-CREATE UNIQUE INDEX one_out_row_per_chunk on datastatus (datasetid, dataid) where locktype = 'OUT';
-CREATE INDEX chunks_in_order on datastatus (datasetid, sort_key, dataid, status) where locktype = 'OUT';
-CREATE INDEX chunks_not_settled on datastatus (status, datasetid, sort_key) where locktype = 'OUT' and status <> 'READY';
-CREATE INDEX stale_by_input on stale (in_datasetid, in_dataid);
-CREATE UNIQUE INDEX incident_open on incident (kind, cause) where closed is null;
-CREATE INDEX chunks_of_incident on incident_chunk (incidentid);
-CREATE INDEX messages_to_send on message (target, messageid) where ended is null;
-CREATE INDEX events_of_kind on event (kind, eventid) where kind <> 'claimed' and kind <> 'admitted' and kind <> 'published' and kind <> 'announced';
-CREATE INDEX runs_remarked on run (runid) where status = 'READY' and detail is not null;
-CREATE INDEX running_in_pool on run (pool) where status = 'RUNNING' and pool <> '';
 CREATE UNIQUE INDEX job_item on job (jobid, itemtype, coalesce(datasetid, ''));
 CREATE UNIQUE INDEX one_producer on job (datasetid) where itemtype = 'OUT';
 CREATE INDEX job_of_dataset on job (datasetid, itemtype);
+CREATE INDEX leases on run (lease_until) where status = 'RUNNING';
+CREATE INDEX manifest_fingerprint on data_manifest (datasetid, fingerprint) where fingerprint is not null;
+CREATE INDEX event_of_chunk on event (datasetid, dataid, eventid);
 CREATE TRIGGER event_is_never_updated before update on event
     begin select raise(abort, 'event is append-only: history is never changed'); end;
 CREATE TRIGGER event_is_never_deleted before delete on event
     begin select raise(abort, 'event is append-only: history is never changed'); end;
+CREATE INDEX candidates_in_order on candidate (jobid, rank, sort_key) where state = 'CLAIMABLE';
+CREATE INDEX candidates_deferred on candidate (not_before) where state = 'DEFERRED';
 CREATE VIEW candidate_facts as
 select c.jobid, c.dataid, c.rank, c.sort_key,
        1 + max(
@@ -413,6 +455,12 @@ select s.jobid, s.datasetid, s.dataid, s.status, s.modified, s.epoch, s.version,
 from datastatus s
 where s.locktype = 'OUT'
   and exists (select 1 from job o where o.datasetid = s.datasetid and o.itemtype = 'OUT');
+CREATE TRIGGER job_needs_its_dataset before insert on job
+    when new.datasetid is not null and not exists (select 1 from dataset where datasetid = new.datasetid)
+    begin select raise(abort, 'UNKNOWN_DATASET: job names a datasetid that is not in table dataset'); end;
+CREATE TRIGGER job_keeps_its_dataset before update of datasetid on job
+    when new.datasetid is not null and not exists (select 1 from dataset where datasetid = new.datasetid)
+    begin select raise(abort, 'UNKNOWN_DATASET: job names a datasetid that is not in table dataset'); end;
 CREATE TRIGGER dataset_stays_while_it_is_used before delete on dataset
     when exists (select 1 from datastatus where datasetid = old.datasetid) or exists (select 1 from job where datasetid = old.datasetid)
     begin select raise(abort, 'the dataset has chunks, or a job reads or writes it'); end;
@@ -427,6 +475,12 @@ CREATE TRIGGER note_dataset_update after update on dataset begin
     insert into note (datasetid, who) values (new.datasetid, 'sql'); end;
 CREATE TRIGGER note_dataset_delete after delete on dataset begin
     update meta set value = value + 1 where name = 'revision'; end;
+CREATE TRIGGER note_job_insert after insert on job begin
+    update meta set value = value + 1 where name = 'revision'; insert into note (jobid, who) values (new.jobid, 'sql'); end;
+CREATE TRIGGER note_job_update after update on job begin
+    update meta set value = value + 1 where name = 'revision'; insert into note (jobid, who) values (new.jobid, 'sql'); end;
+CREATE TRIGGER note_job_delete after delete on job begin
+    update meta set value = value + 1 where name = 'revision'; insert into note (jobid, who) values (old.jobid, 'sql'); end;
 CREATE TRIGGER note_jobrule_insert after insert on jobrule begin update meta set value = value + 1 where name = 'revision'; end;
 CREATE TRIGGER note_jobrule_update after update on jobrule begin update meta set value = value + 1 where name = 'revision'; end;
 CREATE TRIGGER note_jobrule_delete after delete on jobrule begin update meta set value = value + 1 where name = 'revision'; end;
@@ -442,6 +496,7 @@ CREATE TRIGGER event_is_never_replaced before insert on event
     begin select raise(abort, 'event is append-only: history is never changed'); end;
 CREATE TRIGGER event_is_numbered after insert on event when new.eventid < 1
     begin select raise(abort, 'event is append-only: its rows are numbered from 1'); end;
+CREATE INDEX unfit_notes on event (eventid) where kind = 'unfit note';
 CREATE TRIGGER note_names_its_session after insert on note when new.who <> 'sql'
     begin update note set who = 'sql' where noteid = new.noteid; end;
 CREATE TRIGGER encryptedpass_is_encrypted before insert on dataset when not (
@@ -462,6 +517,9 @@ CREATE TRIGGER encryptedpass_stays_encrypted before update on dataset when not (
             and (length(new.encryptedpass) % 4 = 0 or instr(new.encryptedpass, '=') = 0)))
         and length(new.encryptedpass) - length(rtrim(new.encryptedpass, '=')) <= 2))
     begin select raise(abort, 'encryptedpass_is_encrypted: this is no encrypted password'); end;
+CREATE UNIQUE INDEX one_out_row_per_chunk on datastatus (datasetid, dataid) where locktype = 'OUT';
+CREATE INDEX chunks_in_order on datastatus (datasetid, sort_key, dataid, status) where locktype = 'OUT';
+CREATE INDEX chunks_not_settled on datastatus (status, datasetid, sort_key) where locktype = 'OUT' and status <> 'READY';
 CREATE TRIGGER datastatus_needs_its_dataset before insert on datastatus
     when new.seal = 0 and not exists (select 1 from dataset where datasetid = new.datasetid)
     begin select raise(abort, 'UNKNOWN_DATASET: datastatus names a datasetid that is not in table dataset'); end;
@@ -471,24 +529,6 @@ CREATE TRIGGER datastatus_keeps_its_dataset before update of datasetid on datast
 CREATE TRIGGER reading_begins_with_a_word_of_its_own before insert on datastatus
     when new.locktype = 'IN' and upper(new.status) in ('RESUBMIT', 'RERUN')
     begin select raise(abort, 'CHECK constraint failed: known_status'); end;
-CREATE TRIGGER job_status_is_updatable instead of update on job_status
-    begin
-        update datastatus set status = new.status, modified = new.modified
-        where datasetid = old.datasetid and dataid = old.dataid and locktype = 'OUT';
-    end;
-CREATE TRIGGER note_pause_insert after insert on pause begin update meta set value = value + 1 where name = 'revision'; end;
-CREATE TRIGGER note_pause_update after update on pause begin update meta set value = value + 1 where name = 'revision'; end;
-CREATE TRIGGER note_pause_delete after delete on pause begin update meta set value = value + 1 where name = 'revision'; end;
-CREATE VIEW status_change as
-select e.eventid, e.at, e.kind, e.datasetid, e.dataid, e.jobid, e.runid, e.epoch, e.before,
-       case when e.kind = 'refused' then (select c.before from event c where c.datasetid = e.datasetid and c.dataid = e.dataid
-                                          and c.runid = e.runid and c.kind = 'claimed' order by c.eventid desc limit 1)
-            else e.after end as after, e.who, e.why
-from event e
-where e.kind in ('claimed', 'published', 'failed', 'rescued', 'lost', 'cancelled', 'stopped', 'given back', 'announced', 'resubmitted', 'held',
-                 'released', 'forgotten', 'rolled back', 'kept', 'sql')
-   or (e.kind = 'recalled' and coalesce(e.before, e.after) is not null)
-   or (e.kind = 'refused' and e.before = 'RUNNING');
 CREATE TRIGGER note_insert after insert on datastatus when new.seal = 0
     begin
         update datastatus set seal = seal + 1, status = case
@@ -496,11 +536,6 @@ CREATE TRIGGER note_insert after insert on datastatus when new.seal = 0
                 when new.locktype = 'OUT' and upper(new.status) = 'RERUN' then 'RESUBMIT'
                 when upper(new.status) = 'ERROR' then 'FAILED' else upper(new.status) end
         where rowid = new.rowid;
-        insert into event (at, kind, datasetid, dataid, jobid, before, after, who)
-        select strftime('%Y-%m-%d %H:%M:%f', 'now'), case locktype when 'OUT' then 'sql' else 'sql reading' end, datasetid, dataid, jobid,
-               case locktype when 'OUT' then (select c.after from status_change c where c.datasetid = new.datasetid and c.dataid = new.dataid
-                                              order by c.eventid desc limit 1) end, status, 'sql'
-        from datastatus where rowid = new.rowid;
         insert into note (at, datasetid, dataid, jobid, locktype, before, after, who)
         select strftime('%Y-%m-%d %H:%M:%f', 'now'), datasetid, dataid, jobid, locktype, null, status, 'sql'
         from datastatus where rowid = new.rowid;
@@ -517,15 +552,6 @@ CREATE TRIGGER note_update after update on datastatus when new.seal = old.seal
             held = case when new.locktype = 'OUT' and upper(new.status) in ('HOLD', 'PENDING')
                          and old.status not in ('HOLD', 'PENDING') then old.status else new.held end
         where rowid = new.rowid;
-        insert into event (at, kind, datasetid, dataid, jobid, before, after, who)
-        select strftime('%Y-%m-%d %H:%M:%f', 'now'), case old.locktype when 'OUT' then 'sql' else 'sql reading' end,
-               old.datasetid, old.dataid, old.jobid, old.status,
-               case when (old.datasetid, old.dataid, old.locktype) = (new.datasetid, new.dataid, new.locktype) then status end, 'sql'
-        from datastatus where rowid = new.rowid;
-        insert into event (at, kind, datasetid, dataid, jobid, before, after, who)
-        select strftime('%Y-%m-%d %H:%M:%f', 'now'), case locktype when 'OUT' then 'sql' else 'sql reading' end,
-               datasetid, dataid, jobid, null, status, 'sql' from datastatus
-        where rowid = new.rowid and (old.datasetid, old.dataid, old.locktype) <> (new.datasetid, new.dataid, new.locktype);
         insert into note (at, datasetid, dataid, jobid, locktype, before, after, who)
         select strftime('%Y-%m-%d %H:%M:%f', 'now'), old.datasetid, old.dataid, old.jobid, old.locktype, old.status,
                case when (old.datasetid, old.dataid, old.locktype) = (new.datasetid, new.dataid, new.locktype) then status end, 'sql'
@@ -536,37 +562,28 @@ CREATE TRIGGER note_update after update on datastatus when new.seal = old.seal
     end;
 CREATE TRIGGER note_delete after delete on datastatus when old.seal >= 0
     begin
-        insert into event (at, kind, datasetid, dataid, jobid, before, after, who)
-        values (strftime('%Y-%m-%d %H:%M:%f', 'now'), case old.locktype when 'OUT' then 'sql' else 'sql reading' end,
-                old.datasetid, old.dataid, old.jobid, old.status, null, 'sql');
         insert into note (at, datasetid, dataid, jobid, locktype, before, after, who)
         values (strftime('%Y-%m-%d %H:%M:%f', 'now'), old.datasetid, old.dataid, old.jobid, old.locktype, old.status, null, 'sql');
     end;
-CREATE TRIGGER note_job_insert after insert on job begin
-    update meta set value = value + 1 where name = 'revision'; insert into note (jobid, who) values (new.jobid, 'sql'); end;
-CREATE TRIGGER note_job_update after update on job begin
-    update meta set value = value + 1 where name = 'revision'; insert into note (jobid, who) values (new.jobid, 'sql'); end;
-CREATE TRIGGER note_job_delete after delete on job begin
-    update meta set value = value + 1 where name = 'revision'; insert into note (jobid, who) values (old.jobid, 'sql'); end;
-CREATE TRIGGER note_job_gives_up_an_item after update on job when new.jobid <> old.jobid begin
-    insert into note (jobid, who) values (old.jobid, 'sql'); end;
-CREATE TRIGGER epoch_is_bounded_on_insert before insert on datastatus
-    when new.seal = 0 and max(new.epoch, new.version) > 1000000000000000
-    begin select raise(abort, 'an epoch and a version are at most 1000000000000000'); end;
-CREATE TRIGGER epoch_is_bounded_on_update before update of epoch, version on datastatus
-    when new.seal = old.seal and max(new.epoch, new.version) > 1000000000000000
-    begin select raise(abort, 'an epoch and a version are at most 1000000000000000'); end;
-CREATE TRIGGER epoch_of_run_is_bounded before update of epoch on run when new.epoch > 1000000000000000
-    begin select raise(abort, 'an epoch and a version are at most 1000000000000000'); end;
-CREATE TRIGGER revision_is_never_deleted before delete on meta when old.name = 'revision'
-    begin select raise(abort, 'the revision in meta cannot be deleted'); end;
-CREATE TRIGGER revision_only_grows before update on meta
-    when old.name = 'revision' and (new.name <> 'revision' or cast(new.value as integer) < cast(old.value as integer))
-    begin select raise(abort, 'the revision in meta can only grow'); end;
+CREATE TRIGGER job_status_is_updatable instead of update on job_status
+    begin
+        update datastatus set status = new.status, modified = new.modified
+        where datasetid = old.datasetid and dataid = old.dataid and locktype = 'OUT';
+    end;
+CREATE TRIGGER note_pause_insert after insert on pause begin update meta set value = value + 1 where name = 'revision'; end;
+CREATE TRIGGER note_pause_update after update on pause begin update meta set value = value + 1 where name = 'revision'; end;
+CREATE TRIGGER note_pause_delete after delete on pause begin update meta set value = value + 1 where name = 'revision'; end;
+CREATE INDEX stale_by_input on stale (in_datasetid, in_dataid);
+CREATE UNIQUE INDEX incident_open on incident (kind, cause) where closed is null;
+CREATE INDEX chunks_of_incident on incident_chunk (incidentid);
+CREATE INDEX messages_to_send on message (target, messageid) where ended is null;
+CREATE INDEX events_of_kind on event (kind, eventid) where kind <> 'claimed' and kind <> 'admitted' and kind <> 'published' and kind <> 'announced';
+CREATE INDEX runs_remarked on run (runid) where status = 'READY' and detail is not null;
+CREATE INDEX running_in_pool on run (pool) where status = 'RUNNING' and pool <> '';
 DELETE FROM "sqlite_sequence";
-INSERT INTO "sqlite_sequence" VALUES('note',9);
-INSERT INTO "sqlite_sequence" VALUES('event',37);
-INSERT INTO "sqlite_sequence" VALUES('run',8);
+INSERT INTO "sqlite_sequence" VALUES('note',15);
+INSERT INTO "sqlite_sequence" VALUES('event',48);
+INSERT INTO "sqlite_sequence" VALUES('run',10);
 INSERT INTO "sqlite_sequence" VALUES('incident',1);
 INSERT INTO "sqlite_sequence" VALUES('message',1);
 COMMIT;
