@@ -16,7 +16,7 @@ import pytest
 import opendataflow
 from opendataflow import Store
 from opendataflow.cli.door import open_door
-from tests.support.flows import chain, claim_one, dump, kinds, produce
+from tests.support.flows import chain, claim_one, dump, fold_in, kinds, produce
 from tests.support.forks import import_program
 from tests.support.odf import Odf
 from tests.support.workers import ROOT
@@ -164,7 +164,7 @@ def test_a_look_folds_typed_sql_in_as_a_claim_would_and_changes_nothing_else(sto
     folded = dump(store)
     assert {table for table in typed if typed[table] != folded[table]} == FOLDED
     assert [kind for kind in kinds(store, "product", "2") if kind not in ("claimed", "sql")] == ["lost"]
-    store.fold_in()
+    fold_in(store)
     for verb in LOOKS:
         odf(*verb)
     assert " 4 " in odf("status", "raw", "--chunks").out

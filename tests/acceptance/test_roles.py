@@ -20,7 +20,7 @@ from opendataflow.model import Answer, Manifest, Receipt, RetryRule
 from opendataflow.project import load
 from opendataflow.store import open_store
 from opendataflow.store.incidents import SENT, IncidentChunk, OpenIncident, Outgoing
-from tests.support.flows import dump
+from tests.support.flows import dump, fold_in
 from tests.support.postgres import Server, quick_postgres
 from tests.support.shell import Shell
 
@@ -462,7 +462,7 @@ def steered(site: Site, name: str) -> None:
         owner.claim(f"make_{name}", dataid="3", lease=0.001)
         store.rescue()
         store.dml(f"update job_status set status = 'HOLD' where datasetid = 'product_{name}' and dataid = '1'")
-        store.fold_in()
+        fold_in(store)
         store.register(pools=[Pool(f"pool_{name}", 1)])
         store.register(pools=[Pool(f"pool_{name}", 2)])
         store.drop_pool(f"pool_{name}")

@@ -9,7 +9,7 @@ import pytest
 from opendataflow import Store
 from opendataflow.errors import BadTransition, Locked
 from opendataflow.store.engine.steering import TRANSITIONS
-from tests.support.flows import chain, change, claim_one, dump, in_status, kinds, produce, put, status
+from tests.support.flows import chain, change, claim_one, dump, fold_in, in_status, kinds, produce, put, status
 
 STATUSES = [None, "RUNNING", "READY", "FAILED", "RESUBMIT", "HOLD", "PENDING"]
 METHODS = {"resubmit": "resubmit", "hold": "hold", "release": "release", "fail": "fail_chunks", "forget": "forget"}
@@ -35,7 +35,7 @@ def bring_to(store: Store, word: str | None) -> None:
         produce(store, "make", "1")
         if word != "READY":
             change(store, "product", "1", word)
-    store.fold_in()  # folds in what was typed
+    fold_in(store)  # folds in what was typed
 
 
 def say(store: Store, verb: str, dataid: str = "1", **how: Any) -> list[Any]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..run.context import Vault
     from ..secrets import Key
     from ..store import Change, Store
+    from ..store.views.pending import Pending
 
 Segment = tuple[str, str]  # a text and the name of its style, "" for none
 Line = str | Sequence[Segment]
@@ -347,9 +348,9 @@ def answer(app: App, work: Callable[[], Any]) -> Any:
 
 
 @contextmanager
-def up_to_date(app: App) -> Iterator[None]:
-    """What is looked at inside is as the next claim would find it."""
-    with app.store.looking() as is_folded:
-        if not is_folded:
-            app.say("changes by SQL, or periods that are over, wait for the next claim: this is shown without them")
-        yield
+def up_to_date(app: App) -> Iterator[Pending]:
+    """What is looked at inside is as the next claim will find it; says what is pending."""
+    with app.store.looking() as pending:
+        for line in pending.words:
+            app.say(line)
+        yield pending

@@ -47,13 +47,6 @@ class PickedCandidate(NamedTuple):
     inputs: str
 
 
-class Changes(NamedTuple):
-    """Whether the next claim has changes to fold in, and the revision of the catalogue."""
-
-    wait: bool
-    revision: str
-
-
 class ExtendedLease(NamedTuple):
     """A run that still holds its chunk, and the end of its lease."""
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from .. import faults
 from ..errors import InvalidPath, StoreUnreachable
@@ -18,6 +18,9 @@ from ..pause import pause
 from .drivers.base import Backend, ConnectionLost, Retry, Transaction
 from .engine import candidates, definitions, loading
 from .records import Published
+
+if TYPE_CHECKING:
+    from .views.pending import Pending
 
 _T = TypeVar("_T")
 _ENDING_PATIENCE = 5.0  # patience with an unreachable or silent store after end_soon()
@@ -115,6 +118,7 @@ class Session:
         self._identity = ""
         self._clock = time.time  # decides which periods of a calendar are over
         self._snapshot: Transaction | None = None  # the open snapshot of at_once()
+        self._looks = threading.local()  # what is pending for the look of each thread
         self._busy_since = 0.0  # when the current call of the database began; 0 for none
         self._is_watching = False
 
@@ -194,7 +198,7 @@ class Session:
 
         with self._lock:
             if reading and self._snapshot is not None:
-                return work(self._snapshot)
+                return work(self._as_pending(self._snapshot))
             return self._with_retries(
                 lambda: self._once(work, reading, step),
                 lambda answer: is_committed is None or self._do(lambda tx: is_committed(tx, answer), reading=True),
@@ -212,7 +216,7 @@ class Session:
                 transaction.redact = self.redact
                 if not (reading or self._stamp_checked):
                     self._compare_stamp(transaction)
-                answer = work(transaction)
+                answer = work(self._as_pending(transaction) if reading else transaction)
                 faults.point("in", step)
         except BaseException as error:
             if isinstance(error, ConnectionLost):
@@ -255,6 +259,11 @@ class Session:
                 ) from lost
             finally:
                 self._snapshot = None
+
+    def _as_pending(self, tx: Transaction) -> Transaction:
+        """Inside a look of this thread, a transaction that answers as after the next fold."""
+        pending: Pending | None = getattr(self._looks, "pending", None)
+        return tx if pending is None else pending.over(tx)
 
     def _with_retries(self, act: Callable[[], _T], confirm: Callable[[_T], bool] = lambda answer: True) -> _T:
         """Run an action on the database exactly once; all access goes through here.

@@ -83,11 +83,11 @@ class ChunkViews(View):
         return self._fetch(records.input_row, "readers_of_chunk", datasetid=datasetid, dataid=dataid)
 
     def next_dataids(self, jobid: str, n: int = 10) -> list[str]:
-        """The next dataids of a job, in claim order; call fold_in first to include changes by SQL."""
+        """The next dataids of a job, in claim order; inside `looking`, with changes by SQL."""
 
         def work(tx: Transaction) -> list[str]:
             self._store.catalogue_in(tx).job(jobid)
-            return tx.values("candidates_page", jobid=jobid, n=n)
+            return [row[0] for row in tx.rows("candidates_page", jobid=jobid, n=n)]
 
         return self._read(work)
 

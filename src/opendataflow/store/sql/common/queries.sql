@@ -177,6 +177,15 @@ select dataid from candidate where jobid = :jobid
 -- Make due deferred candidates claimable.
 update candidate set state = 'CLAIMABLE', not_before = 0 where state = 'DEFERRED' and not_before <= lease_now()
 
+-- name: candidates_due_page
+-- Deferred candidates that are due, as the next claim makes them.
+select jobid, dataid, sort_key, rank, 'CLAIMABLE' as state, 0.0 as not_before, inputs from candidate
+where state = 'DEFERRED' and not_before <= lease_now() order by not_before limit :n
+
+-- name: notes_page
+-- The oldest notes, for a look.
+select noteid, at, datasetid, dataid, jobid, locktype, before, after, who from note order by noteid limit :n
+
 -- name: note_put
 -- Write a note for the next fold.
 insert into note (datasetid, dataid, locktype, after, who) values (:datasetid, :dataid, 'OUT', :after, null)
@@ -431,7 +440,7 @@ select state, rank, not_before from candidate where jobid = :jobid and dataid = 
 
 -- name: candidates_page
 -- The next candidates of a job, in claim order.
-select dataid from candidate
+select dataid, rank, sort_key from candidate
 where jobid = :jobid and state = 'CLAIMABLE' order by rank, sort_key limit :n
 
 -- Bounded reads: the cost does not depend on the number of chunks ---------------------------------------------------
@@ -475,9 +484,9 @@ select count(*) as n from (select 1 from candidate where jobid = :jobid and stat
 select dataid, state, inputs from candidate where jobid = :jobid order by dataid limit :n
 
 -- name: candidates_first
--- The first candidate of a job in order, in any state, among at most :most.
-select rank, sort_key, dataid from (select rank, sort_key, dataid from candidate where jobid = :jobid order by dataid limit :most) c
-order by rank, sort_key limit 1
+-- The first candidates of a job in order, in any state, among at most :most.
+select dataid, rank, sort_key from (select rank, sort_key, dataid from candidate where jobid = :jobid order by dataid limit :most) c
+order by rank, sort_key limit :n
 
 -- name: candidates_deferred_page
 -- The deferred candidates of a job, next one first; || matches the index of deferred candidates.
@@ -494,10 +503,8 @@ select count(*) as n from (
     limit :most) unread
 
 -- name: changes_wait
--- Whether changes have to be folded in, or deferred candidates are due; and the revision.
-select
-    exists (select 1 from note) or exists (select 1 from candidate where state = 'DEFERRED' and not_before <= lease_now()) as wait,
-    (select value from meta where name = 'revision') as revision
+-- Whether changes have to be folded in, or deferred candidates are due.
+select exists (select 1 from note) or exists (select 1 from candidate where state = 'DEFERRED' and not_before <= lease_now()) as wait
 
 -- name: newest_run
 -- The newest run.

@@ -327,6 +327,13 @@ cross join lateral (select d.* from datastatus d where d.datasetid = c ->> 0 and
 select exists (select 1 from note n where n.locktype = 'OUT' and n.who is not null
                and (n.datasetid, n.dataid) in (select c ->> 0, c ->> 1 from json_array_elements(:chunks::json) c)) as typed
 
+-- name: candidates_given
+-- The states of given candidates.
+-- PostgreSQL: a list is joined by LATERAL.
+select c.jobid, c.dataid, c.state
+from (select p ->> 0 as jobid, p ->> 1 as dataid from json_array_elements(:pairs::json) p offset 0) p
+cross join lateral (select c.jobid, c.dataid, c.state from candidate c where c.jobid = p.jobid and c.dataid = p.dataid offset 0) c
+
 -- name: deferred_given
 -- Which of given candidates are deferred.
 -- PostgreSQL: the candidates are locked before the status rows, in one order, like in a claim, to avoid deadlocks.

@@ -310,6 +310,12 @@ cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->
 -- SQLite: a list is read by json_each.
 select exists (select 1 from json_each(:chunks) c join note n on n.datasetid = c.value ->> 0 and n.dataid = c.value ->> 1 and n.locktype = 'OUT' and n.who is not null) as typed
 
+-- name: candidates_given
+-- The states of given candidates.
+-- SQLite: a list is read by json_each.
+select c.jobid, c.dataid, c.state from json_each(:pairs) p
+cross join candidate c on c.jobid = p.value ->> 0 and c.dataid = p.value ->> 1
+
 -- name: deferred_given
 -- Which of given candidates are deferred.
 -- SQLite: a list is read by json_each, and the candidates need no lock.
