@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..run.context import Vault
     from ..secrets import Key
     from ..store import Change, Store
-    from ..store.views.pending import Pending
 
 Segment = tuple[str, str]  # a text and the name of its style, "" for none
 Line = str | Sequence[Segment]
@@ -64,6 +63,7 @@ class App:
     closing: list[Callable[[], None]] = field(default_factory=list, repr=False)  # before the store is closed
     with_code: bool = True  # whether jobs that only code declares are looked for, too; RunJob must start quickly
     says_unapplied: bool = True  # whether a project that was not applied is mentioned when the store is opened
+    pending: tuple[str, ...] = ()  # what the next claim will fold in, as the last look found it
     with_placeholders: bool = False  # whether encrypted values of the project file may be no tokens yet
     script_folder: Path | None = None  # its project counts where the current folder has none
     _project: Project | None = field(default=None, repr=False)
@@ -239,6 +239,8 @@ class App:
             facts = shown_texts(plain(data), redact)
             if overview and isinstance(facts, dict):
                 facts = self.about() | facts
+            if self.pending and isinstance(facts, dict):
+                facts |= {"pending": self.pending}
             echo(json.dumps(facts, indent=2 if sys.stdout.isatty() else None))
         elif text is not None:
             if overview and sys.stdout.isatty():
@@ -348,9 +350,10 @@ def answer(app: App, work: Callable[[], Any]) -> Any:
 
 
 @contextmanager
-def up_to_date(app: App) -> Iterator[Pending]:
+def up_to_date(app: App) -> Iterator[None]:
     """What is looked at inside is as the next claim will find it; says what is pending."""
     with app.store.looking() as pending:
-        for line in pending.words:
+        for line in pending.words if pending.words != app.pending else ():
             app.say(line)
-        yield pending
+        app.pending = pending.words
+        yield

@@ -59,21 +59,12 @@ class Pending:
         at_least = "at least " if self.is_partial else ""
         lines = []
         if self.changes:
-            these = "change" if self.changes == 1 else "changes"
-            are, them = ("is", "it") if self.changes == 1 else ("are", "them")
-            lines.append(
-                f"{at_least}{self.changes:,} {these} typed as SQL {are} pending: the next claim applies {them}"
-            )
+            verbs = "change typed as SQL is", "changes typed as SQL are"
+            lines.append(_line(at_least, self.changes, verbs, "applies"))
         if self.periods:
-            these = "calendar period is" if self.periods == 1 else "calendar periods are"
-            lines.append(
-                f"{at_least}{self.periods:,} {these} over: the next claim announces {'it' if self.periods == 1 else 'them'}"
-            )
+            verbs = "calendar period is over and", "calendar periods are over and"
+            lines.append(_line(at_least, self.periods, verbs, "announces"))
         return tuple(lines)
-
-    def to_data(self) -> dict[str, Any]:
-        """As plain data."""
-        return {"changes": self.changes, "periods": self.periods, "is_partial": self.is_partial}
 
     def over(self, tx: Transaction) -> Transaction:
         """The same transaction, with answers as after the fold."""
@@ -86,6 +77,11 @@ class Pending:
     def n_before(self, jobid: str) -> int:
         """How many stored candidates of a job the fold derives again."""
         return sum(pair[0] == jobid for pair in self.before)
+
+
+def _line(at_least: str, n: int, words: tuple[str, str], will: str) -> str:
+    them = "it" if n == 1 else "them"
+    return f"{at_least}{n:,} {words[n != 1]} pending: the next claim {will} {them}"
 
 
 def read_pending(tx: Transaction, catalogue: Catalogue, now: float) -> Pending:
@@ -249,17 +245,24 @@ def _chunk(note: Note) -> ChunkId:
 
 
 class PendingTransaction(Transaction):
-    """A read-only transaction whose answers about candidates, and about statuses that decide them, are as after the fold."""
+    """A read-only transaction whose answers about candidates, and about statuses that decide them, are as after the fold.
+
+    A query that has a method `_answer_` of its name is answered by it, every other one by the store.
+    """
 
     def __init__(self, tx: Transaction, found: Pending) -> None:
         self._tx, self._catalogue, self._pending = tx, found.catalogue, found
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
-        answer = _ANSWERS.get(query)
-        return self._tx.rows(query, **parameters) if answer is None else answer(self, **parameters)
+        answer: Callable[..., list[Row]] | None = getattr(self, f"_answer_{query}", None)
+        return self._tx.rows(query, **parameters) if answer is None else answer(**parameters)
 
     def send(self, query: str, /, **parameters: Any) -> PendingRows:
-        return self._tx.send(query, **parameters) if query not in _ANSWERS else super().send(query, **parameters)
+        return (
+            self._tx.send(query, **parameters)
+            if not hasattr(self, f"_answer_{query}")
+            else super().send(query, **parameters)
+        )
 
     def run(self, query: str, /, **parameters: Any) -> None:
         self._tx.run(query, **parameters)
@@ -290,26 +293,26 @@ class PendingTransaction(Transaction):
         derived = [(row.dataid, row.rank, row.sort_key) for row in self._pending.of_job(jobid, *states)]
         return sorted([*self._page(query, jobid, n, **rest), *derived], key=lambda row: (row[1], row[2], row[0]))[:n]
 
-    def _candidates_page(self, jobid: str, n: int) -> list[Row]:
+    def _answer_candidates_page(self, jobid: str, n: int) -> list[Row]:
         return self._in_order("candidates_page", [CLAIMABLE], jobid, n)
 
-    def _candidates_first(self, jobid: str, n: int, most: int) -> list[Row]:
+    def _answer_candidates_first(self, jobid: str, n: int, most: int) -> list[Row]:
         return self._in_order("candidates_first", [CLAIMABLE, WAITING], jobid, n, most=most)
 
-    def _candidates_sample(self, jobid: str, n: int) -> list[Row]:
+    def _answer_candidates_sample(self, jobid: str, n: int) -> list[Row]:
         derived = [
             (row.dataid, row.state, compact(row.inputs)) for row in self._pending.of_job(jobid, CLAIMABLE, WAITING)
         ]
         return sorted([*self._page("candidates_sample", jobid, n), *derived], key=lambda row: row[0])[:n]
 
-    def _candidates_deferred_page(self, jobid: str, n: int) -> list[Row]:
+    def _answer_candidates_deferred_page(self, jobid: str, n: int) -> list[Row]:
         return self._page("candidates_deferred_page", jobid, n)[:n]
 
-    def _candidates_deferred(self, n: int) -> list[Row]:
+    def _answer_candidates_deferred(self, n: int) -> list[Row]:
         rows = self._tx.rows("candidates_deferred", n=n + len(self._pending.before))
         return [row for row in rows if (row[0], row[1]) not in self._pending.after][:n]
 
-    def _candidate_row(self, jobid: str, dataid: str) -> list[Row]:
+    def _answer_candidate_row(self, jobid: str, dataid: str) -> list[Row]:
         if (jobid, dataid) not in self._pending.after:
             return self._tx.rows("candidate_row", jobid=jobid, dataid=dataid)
         row = self._pending.after[jobid, dataid]
@@ -321,26 +324,26 @@ class PendingTransaction(Transaction):
         more.subtract((jobid, state) for (jobid, _), state in self._pending.before.items())
         return more
 
-    def _candidate_counts(self) -> list[Row]:
+    def _answer_candidate_counts(self) -> list[Row]:
         counts = self._changes()
         counts.update({(row[0], row[1]): row[2] for row in self._tx.rows("candidate_counts")})
         return [(*key, n) for key, n in sorted(counts.items()) if n]
 
-    def _deferred_counts(self) -> list[Row]:
+    def _answer_deferred_counts(self) -> list[Row]:
         more = self._changes()
         rows = ((jobid, n + more[jobid, DEFERRED]) for jobid, n in self._tx.rows("deferred_counts"))
         return [row for row in rows if row[1]]
 
-    def _claimable_counts(self, most: int) -> list[Row]:
+    def _answer_claimable_counts(self, most: int) -> list[Row]:
         more = self._changes()
         rows = self._tx.rows("claimable_counts", most=most + len(self._pending.before))
         return [(jobid, min(n + more[jobid, CLAIMABLE], most)) for jobid, n in rows]
 
-    def _claimable_count(self, jobid: str, most: int) -> list[Row]:
+    def _answer_claimable_count(self, jobid: str, most: int) -> list[Row]:
         n: int = self._tx.value("claimable_count", jobid=jobid, most=most + self._pending.n_before(jobid))
         return [(min(n + self._changes()[jobid, CLAIMABLE], most),)]
 
-    def _unfinished_of_job(self, jobid: str) -> list[Row]:
+    def _answer_unfinished_of_job(self, jobid: str) -> list[Row]:
         if not self._tx.value("unfinished_of_job", jobid=jobid):
             outputs = self._catalogue.jobs[jobid].outputs if jobid in self._catalogue.jobs else ()
             changed = (row for row in self._pending.statuses.values() if row.datasetid in outputs)
@@ -349,8 +352,8 @@ class PendingTransaction(Transaction):
             return [(True,)]
         running = (run for run in self._tx.fetch(records.run, "runs_running") if run.jobid == jobid)
         unfinished = (
-            self._claimable_count(jobid, 1)[0][0]
-            or self._candidates_deferred_page(jobid, 1)
+            self._answer_claimable_count(jobid, 1)[0][0]
+            or self._answer_candidates_deferred_page(jobid, 1)
             or any(run.runid not in self._pending.lost for run in running)
             or any(self._unsettled(name) for name in self._catalogue.job(jobid).outputs)
         )
@@ -363,7 +366,7 @@ class PendingTransaction(Transaction):
 
     # Statuses --------------------------------------------------------------------------------------------------------
 
-    def _statuses_given(self, chunks: str) -> list[Row]:
+    def _answer_statuses_given(self, chunks: str) -> list[Row]:
         rows = {(row[0], row[1]): row for row in self._tx.rows("statuses_given", chunks=chunks)}
         changed = self._pending.statuses
         return [
@@ -372,12 +375,12 @@ class PendingTransaction(Transaction):
             if chunk in changed or chunk in rows
         ]
 
-    def _chunks_in_order(self, datasetid: str) -> list[Row]:
+    def _answer_chunks_in_order(self, datasetid: str) -> list[Row]:
         rows = {row[0]: row[1] for row in self._tx.rows("chunks_in_order", datasetid=datasetid)}
         changed = (row for row in self._pending.statuses.values() if row.datasetid == datasetid)
         return list((rows | {row.dataid: row.status for row in changed}).items())
 
-    def _newest_ready(self, datasetid: str, until_key: str) -> list[Row]:
+    def _answer_newest_ready(self, datasetid: str, until_key: str) -> list[Row]:
         noted = self._pending.statuses
         ready = self._pending.ready.get(datasetid, ())
         found = [each for each in ready if each[0] <= until_key and noted[datasetid, each[1]].status == READY]
@@ -386,31 +389,11 @@ class PendingTransaction(Transaction):
                 found.append((sort_key(self._catalogue.datasets[datasetid].partition, dataid), dataid))
         return [(max(found)[1],)] if found else []
 
-    def _readings_given(self, jobid: str, chunks: str) -> list[Row]:
+    def _answer_readings_given(self, jobid: str, chunks: str) -> list[Row]:
         released = self._pending.released
         left = [chunk for chunk in json.loads(chunks) if (jobid, chunk[2]) not in released]
         return self._tx.rows("readings_given", jobid=jobid, chunks=compact(left))
 
-    def _reads_of_pairs(self, reads: str) -> list[Row]:
+    def _answer_reads_of_pairs(self, reads: str) -> list[Row]:
         rows = self._tx.rows("reads_of_pairs", reads=reads)
         return [row for row in rows if (row[0], row[1]) not in self._pending.released]
-
-
-_ANSWERS: dict[str, Callable[..., list[Row]]] = {
-    "candidates_page": PendingTransaction._candidates_page,
-    "candidates_first": PendingTransaction._candidates_first,
-    "candidates_sample": PendingTransaction._candidates_sample,
-    "candidates_deferred_page": PendingTransaction._candidates_deferred_page,
-    "candidates_deferred": PendingTransaction._candidates_deferred,
-    "candidate_row": PendingTransaction._candidate_row,
-    "candidate_counts": PendingTransaction._candidate_counts,
-    "deferred_counts": PendingTransaction._deferred_counts,
-    "claimable_counts": PendingTransaction._claimable_counts,
-    "claimable_count": PendingTransaction._claimable_count,
-    "unfinished_of_job": PendingTransaction._unfinished_of_job,
-    "statuses_given": PendingTransaction._statuses_given,
-    "chunks_in_order": PendingTransaction._chunks_in_order,
-    "newest_ready": PendingTransaction._newest_ready,
-    "readings_given": PendingTransaction._readings_given,
-    "reads_of_pairs": PendingTransaction._reads_of_pairs,
-}
