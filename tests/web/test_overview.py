@@ -363,8 +363,10 @@ def test_of_very_many_answers_the_oldest_go(site: Site) -> None:
 
 def test_what_somebody_typed_is_shown_as_the_next_claim_would_find_it(flow: Store, look: Callable[..., str]) -> None:
     change(flow, "product", "2026-03-05", "FAILED")
-    assert "1 chunk" in section(look(), "incidents")
-    assert flow.sql("select count(*) from note")[1] == [(0,)], "the look folded it in"
+    text = look()
+    assert "1 chunk" in section(text, "incidents")
+    assert "1 change typed as SQL is pending: the next claim applies it" in words(text)
+    assert flow.sql("select count(*) from note")[1] == [(1,)], "a look writes nothing"
 
 
 def test_very_many_pools_are_cut(store: Store, look: Callable[..., str]) -> None:

@@ -239,8 +239,6 @@ class App:
             facts = shown_texts(plain(data), redact)
             if overview and isinstance(facts, dict):
                 facts = self.about() | facts
-            if self.pending and isinstance(facts, dict):
-                facts |= {"pending": self.pending}
             echo(json.dumps(facts, indent=2 if sys.stdout.isatty() else None))
         elif text is not None:
             if overview and sys.stdout.isatty():

@@ -56,14 +56,15 @@ class Pending:
     @property
     def words(self) -> tuple[str, ...]:
         """What is pending, in one line for each kind."""
-        at_least = "at least " if self.is_partial else ""
         lines = []
         if self.changes:
             verbs = "change typed as SQL is", "changes typed as SQL are"
-            lines.append(_line(at_least, self.changes, verbs, "applies"))
+            lines.append(_line(self.changes, verbs, "applies"))
         if self.periods:
             verbs = "calendar period is over and", "calendar periods are over and"
-            lines.append(_line(at_least, self.periods, verbs, "announces"))
+            lines.append(_line(self.periods, verbs, "announces"))
+        if self.is_partial:
+            lines.append("too much is pending for a look: what can run is shown without a part of it")
         return tuple(lines)
 
     def over(self, tx: Transaction) -> Transaction:
@@ -79,9 +80,9 @@ class Pending:
         return sum(pair[0] == jobid for pair in self.before)
 
 
-def _line(at_least: str, n: int, words: tuple[str, str], will: str) -> str:
+def _line(n: int, words: tuple[str, str], will: str) -> str:
     them = "it" if n == 1 else "them"
-    return f"{at_least}{n:,} {words[n != 1]} pending: the next claim {will} {them}"
+    return f"{n:,} {words[n != 1]} pending: the next claim {will} {them}"
 
 
 def read_pending(tx: Transaction, catalogue: Catalogue, now: float) -> Pending:
@@ -93,7 +94,7 @@ def read_pending(tx: Transaction, catalogue: Catalogue, now: float) -> Pending:
     look = PendingTransaction(tx, found)
     notes = tx.fetch(Note._make, "notes_page", n=_MOST + 1)
     found.is_partial = len(notes) > _MOST
-    found.changes = sum(note.who is not None for note in notes[:_MOST])
+    found.changes = tx.value("notes_typed")
     pairs = _pairs_of_notes(tx, found, notes[:_MOST])
     changed = {str(note.datasetid) for note in notes if note.datasetid is not None} | due.keys()
     periods = [(name, dataid) for name, dataids in due.items() for dataid in dataids]
@@ -132,9 +133,9 @@ def _pairs_of_notes(tx: Transaction, found: Pending, notes: Sequence[Note]) -> d
         _note_status(found, row._replace(status=RESUBMIT) if is_recalled else row)
     deleted = {_chunk(note): note for note in typed if note.locktype == OUT and note.after is None and note.who}
     _end_lost_runs(tx, found, rows, deleted)
-    again = [chunk for chunk, row in rows.items() if row.status == RESUBMIT] + [*deleted.keys() - rows.keys()]
+    again = {chunk for chunk, row in rows.items() if row.status == RESUBMIT} | (deleted.keys() - rows.keys())
     siblings = {(name, dataid): None for datasetid, dataid in again for name in _outputs_with(catalogue, datasetid)}
-    others = _statuses(tx, [chunk for chunk in siblings if chunk not in again])
+    others = _statuses(tx, list(siblings.keys() - again))
     for row in others.values():
         if row.status in (READY, FAILED):
             _note_status(found, row._replace(status=RESUBMIT))

@@ -182,6 +182,10 @@ update candidate set state = 'CLAIMABLE', not_before = 0 where state = 'DEFERRED
 select jobid, dataid, sort_key, rank, 'CLAIMABLE' as state, 0.0 as not_before, inputs from candidate
 where state = 'DEFERRED' and not_before <= lease_now() order by not_before limit :n
 
+-- name: notes_typed
+-- The number of notes on changes by SQL.
+select count(*) as n from note where who is not null
+
 -- name: notes_page
 -- The oldest notes, for a look.
 select noteid, at, datasetid, dataid, jobid, locktype, before, after, who from note order by noteid limit :n
