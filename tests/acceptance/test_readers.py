@@ -146,7 +146,9 @@ def test_the_role_of_the_page_for_teams_looks_at_everything(postgres_url: str, t
             before = dump(store)
             for verb in LOOKS:
                 assert "STORE_READ_ONLY" not in Odf(tmp_path, ana)(*verb).err
-            assert "next: 1, 3" in Odf(tmp_path, ana)("why", "make").out, "what was typed is seen without a right to write"
+            assert "next: 1, 3" in Odf(tmp_path, ana)("why", "make").out, (
+                "what was typed is seen without a right to write"
+            )
             assert dump(store) == before
         finally:
             owner.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())

@@ -164,16 +164,17 @@ def test_looking_at_what_is_next_writes_nothing(store: Store) -> None:
     assert store.views.next_dataids("make") == ["2"]
 
 
-def test_a_store_that_cannot_be_written_stays_as_it_is(store: Store, monkeypatch) -> None:
+def test_a_look_at_a_store_that_cannot_be_written_sees_what_is_pending(store: Store, monkeypatch) -> None:
     chain(store)
-    change_waits = "insert into note (jobid, who) values ('make', 'somebody')"
-    store.dml(change_waits)
+    fold_in(store)
+    store.dml("insert into note (jobid, who) values ('make', 'somebody')")
 
     def refuse() -> None:
         raise StoreReadOnly("it cannot be written")
 
     monkeypatch.setattr(store._backend, "writing", refuse)
-    fold_in(store)
+    with store.looking() as pending:
+        assert pending.changes == 1
 
 
 def test_a_store_is_used_over_a_second_connection_at_the_same_time(store: Store) -> None:

@@ -324,6 +324,14 @@ class CandidateRow(NamedTuple):
     inputs: Sequence[tuple[str, str]] | str
 
 
+class CandidateState(NamedTuple):
+    """The state of one candidate."""
+
+    jobid: str
+    dataid: str
+    state: str
+
+
 class CandidateToTake(NamedTuple):
     """A candidate for claim_take."""
 

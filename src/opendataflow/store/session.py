@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from .. import faults
 from ..errors import InvalidPath, StoreUnreachable
@@ -18,9 +18,6 @@ from ..pause import pause
 from .drivers.base import Backend, ConnectionLost, Retry, Transaction
 from .engine import candidates, definitions, loading
 from .records import Published
-
-if TYPE_CHECKING:
-    from .views.pending import Pending
 
 _T = TypeVar("_T")
 _ENDING_PATIENCE = 5.0  # patience with an unreachable or silent store after end_soon()
@@ -262,8 +259,9 @@ class Session:
 
     def _as_pending(self, tx: Transaction) -> Transaction:
         """Inside a look of this thread, a transaction that answers as after the next fold."""
-        pending: Pending | None = getattr(self._looks, "pending", None)
-        return tx if pending is None else pending.over(tx)
+        pending: Any = getattr(self._looks, "pending", None)
+        looked: Transaction = tx if pending is None else pending.over(tx)
+        return looked
 
     def _with_retries(self, act: Callable[[], _T], confirm: Callable[[_T], bool] = lambda answer: True) -> _T:
         """Run an action on the database exactly once; all access goes through here.
@@ -354,15 +352,11 @@ class Session:
     def catalogue_in(self, tx: Transaction) -> Catalogue:
         """The current catalogue, in a read-only transaction."""
         revision = tx.send("revision")
-        return self._catalogue_at(tx, lambda: revision()[0][0])
-
-    def _catalogue_at(self, tx: Transaction, revision: Callable[[], str]) -> Catalogue:
-        """The current catalogue, given a function that reads the revision."""
-        if self._catalogue is None or revision() != self._revision:
+        if self._catalogue is None or revision()[0][0] != self._revision:
             catalogue = loading.load(tx)
             if catalogue.implicit:
                 return catalogue  # the next write transaction stores them
-            self._catalogue, self._revision = catalogue, revision()
+            self._catalogue, self._revision = catalogue, revision()[0][0]
         return self._catalogue
 
     def _cached_catalogue(self, tx: Transaction) -> tuple[Catalogue, Callable[[], None]]:

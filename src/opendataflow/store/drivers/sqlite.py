@@ -287,6 +287,7 @@ class SqliteBackend(Backend):
     def is_write_locked(self) -> bool:
         self._connection.set_busy_handler(None)
         try:
+            self._allow_writing(True)
             self._connection.execute("begin immediate")
             self._connection.execute("rollback")
         except apsw.BusyError:

@@ -12,7 +12,7 @@ from .. import records
 from ..drivers.base import Transaction
 from ..engine import facts
 from ..records import Chunk, Event, InputRow, ManifestRow, Published, Run
-from ..rows import StateCount, StatusCount, UnpublishedAttempt
+from ..rows import OrderedDataid, StateCount, StatusCount, UnpublishedAttempt
 from .as_of import stamp
 from .view import View
 
@@ -87,7 +87,7 @@ class ChunkViews(View):
 
         def work(tx: Transaction) -> list[str]:
             self._store.catalogue_in(tx).job(jobid)
-            return [row[0] for row in tx.rows("candidates_page", jobid=jobid, n=n)]
+            return [row.dataid for row in tx.fetch(OrderedDataid._make, "candidates_page", jobid=jobid, n=n)]
 
         return self._read(work)
 

@@ -444,7 +444,7 @@ select state, rank, not_before from candidate where jobid = :jobid and dataid = 
 
 -- name: candidates_page
 -- The next candidates of a job, in claim order.
-select dataid, rank, sort_key from candidate
+select rank, sort_key, dataid from candidate
 where jobid = :jobid and state = 'CLAIMABLE' order by rank, sort_key limit :n
 
 -- Bounded reads: the cost does not depend on the number of chunks ---------------------------------------------------
@@ -489,7 +489,7 @@ select dataid, state, inputs from candidate where jobid = :jobid order by dataid
 
 -- name: candidates_first
 -- The first candidates of a job in order, in any state, among at most :most.
-select dataid, rank, sort_key from (select rank, sort_key, dataid from candidate where jobid = :jobid order by dataid limit :most) c
+select rank, sort_key, dataid from (select rank, sort_key, dataid from candidate where jobid = :jobid order by dataid limit :most) c
 order by rank, sort_key limit :n
 
 -- name: candidates_deferred_page
