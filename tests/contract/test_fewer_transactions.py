@@ -166,8 +166,8 @@ def test_looking_at_what_is_next_writes_nothing(store: Store) -> None:
 
 def test_a_look_at_a_store_that_cannot_be_written_sees_what_is_pending(store: Store, monkeypatch) -> None:
     chain(store)
-    fold_in(store)
-    store.dml("insert into note (jobid, who) values ('make', 'somebody')")
+    store.announce("raw", ["1"])
+    change(store, "raw", "1", "HOLD")
 
     def refuse() -> None:
         raise StoreReadOnly("it cannot be written")

@@ -351,7 +351,7 @@ def answer(app: App, work: Callable[[], Any]) -> Any:
 def up_to_date(app: App) -> Iterator[None]:
     """What is looked at inside is as the next claim will find it; says what is pending."""
     with app.store.looking() as pending:
-        for line in pending.words if pending.words != app.pending else ():
-            app.say(line)
-        app.pending = pending.words
         yield
+    for line in pending.words if pending.words != app.pending else ():
+        app.say(line)
+    app.pending = pending.words

@@ -37,7 +37,7 @@ class Pending:
     """What the next claim will fold in, as far as a look needs it."""
 
     catalogue: Catalogue
-    changes: int = 0  # typed as SQL
+    changes: int = 0  # of statuses, typed as SQL
     periods: int = 0  # of calendars, over and not announced yet
     is_partial: bool = False  # there is more than a look works out
     statuses: dict[ChunkId, Status] = field(default_factory=dict)  # rows that the fold itself changes or adds

@@ -183,8 +183,8 @@ select jobid, dataid, sort_key, rank, 'CLAIMABLE' as state, 0.0 as not_before, i
 where state = 'DEFERRED' and not_before <= lease_now() order by not_before limit :n
 
 -- name: notes_typed
--- The number of notes on changes by SQL.
-select count(*) as n from note where who is not null
+-- The number of notes on statuses that were changed by SQL; a note on a definition may come from odf apply.
+select count(*) as n from note where who is not null and dataid is not null
 
 -- name: notes_page
 -- The oldest notes, for a look.
