@@ -79,10 +79,13 @@ def test_claims_and_commits_go_on_while_a_look_is_open(typed: Store, open_again:
 def test_a_look_answers_while_the_transaction_of_a_claim_is_open(
     typed: Store, open_again: Callable[..., Store]
 ) -> None:
-    looker = open_again()
     seen: list[object] = []
+    typed.dml(
+        "delete from meta where name = 'clock'"
+    )  # on SQLite, the first transaction of a boot stores it: not a look
 
     def look() -> None:
+        looker = open_again()
         with looker.looking() as pending:
             seen.append((pending.changes, looker.views.next_dataids("make"), looker.views.claimable("make", 9)))
             facts = looker.views.facts("make", "1")
@@ -100,7 +103,7 @@ def test_a_look_answers_while_the_transaction_of_a_claim_is_open(
 
 def test_a_look_cannot_write(store: Store, open_again: Callable[..., Store]) -> None:
     before = dump(store)
-    with pytest.raises(Exception, match=r"(?i)read-only|readonly|cannot be written"):
+    with pytest.raises(Exception, match=r"(?i)read-only|only reads"):
         open_again().read(lambda tx: tx.value("revision_next"))
     assert dump(store) == before
 

@@ -186,7 +186,6 @@ class SqliteBackend(Backend):
         connection.create_scalar_function("now", lambda *_: self._now(), 0, deterministic=True)
         connection.create_scalar_function("lease_now", lambda *_: self.lease_now(), 0)
         self._offset: float | None = None
-        self._may_write = True  # pragma query_only is off
         self._is_agreed = False  # whether the clock offset is the one that the store holds
         self._moment = ""
 
@@ -212,10 +211,10 @@ class SqliteBackend(Backend):
     def lease_now(self) -> float:
         """The lease clock: monotonic within one boot, shared by all processes of the machine, independent of clock steps."""
         if self._offset is None:
-            self._offset = self._clock_offset()
+            self._offset = self._clock_offset(may_store=False)
         return time.monotonic() + self._offset
 
-    def _clock_offset(self) -> float:
+    def _clock_offset(self, *, may_store: bool) -> float:
         """One offset per boot, which all processes share through the store; a look does not store it."""
         boot = boot_id()
         mine = time.time() - time.monotonic()
@@ -223,17 +222,11 @@ class SqliteBackend(Backend):
         self._is_agreed = len(agreed) == 2 and agreed[0] == boot
         if self._is_agreed:
             return float(agreed[1])
-        if self._may_write:
+        if may_store:
             with suppress(apsw.ReadOnlyError, apsw.FullError, apsw.IOError):  # a read-only connection cannot store it
                 self._connection.execute(self._named["clock_offset_put"], {"value": f"{boot} {mine!r}"})
                 self._is_agreed = True
         return mine
-
-    def _allow_writing(self, may_write: bool) -> None:
-        """Switch between looks, in which every write fails, and write transactions."""
-        if may_write != self._may_write:
-            self._connection.execute(f"pragma query_only = {'off' if may_write else 'on'}")
-            self._may_write = may_write
 
     def writing(self) -> AbstractContextManager[Transaction]:
         if self._is_full:
@@ -246,9 +239,8 @@ class SqliteBackend(Backend):
     @contextmanager
     def _transaction(self, begin: str, end: str) -> Iterator[Transaction]:
         connection = self._connection
-        self._allow_writing(end == "commit")
         if not self._is_agreed and self.has_schema():
-            self._offset = self._clock_offset()
+            self._offset = self._clock_offset(may_store=end == "commit")
         try:
             connection.execute(begin)
             self._moment = ""
@@ -287,7 +279,6 @@ class SqliteBackend(Backend):
     def is_write_locked(self) -> bool:
         self._connection.set_busy_handler(None)
         try:
-            self._allow_writing(True)
             self._connection.execute("begin immediate")
             self._connection.execute("rollback")
         except apsw.BusyError:
@@ -312,7 +303,7 @@ class SqliteBackend(Backend):
         connection, end = self._connection, time.monotonic() + timeout
         self._moment = ""
         # query_only stops writes; the authorizer stops statements that would disable it or access other files.
-        self._allow_writing(False)
+        connection.execute("pragma query_only = on")
         connection.authorizer = _only_reads
         connection.set_progress_handler(lambda: time.monotonic() > end, _PROGRESS_STEPS)
         names: list[str] = []
@@ -343,6 +334,7 @@ class SqliteBackend(Backend):
         finally:
             connection.set_progress_handler(None)
             connection.authorizer = None
+            connection.execute("pragma query_only = off")
 
     def execute(self, sql: str, *, dry_run: bool = False) -> int:
         try:
