@@ -11,10 +11,24 @@ from collections.abc import Callable
 import pytest
 
 from opendataflow import Store
+from opendataflow.insight.axis import FIRST_KEY, LAST_KEY
 from opendataflow.store.drivers.base import Transaction
 from opendataflow.store.engine import folding
 from opendataflow.store.views import pending as working_out
-from tests.support.flows import chain, change, claim_one, dump, following, kinds, produce, status
+from tests.support.flows import (
+    chain,
+    change,
+    claim_one,
+    dataset,
+    dump,
+    fold_in,
+    following,
+    job,
+    kinds,
+    produce,
+    put,
+    status,
+)
 
 pytestmark = pytest.mark.fault(41)
 LONGEST = 60.0  # for a claim that waits for nothing: the test fails by it, and never passes by it
@@ -130,6 +144,38 @@ def test_what_is_typed_while_somebody_looks_is_found_by_the_next_look(
         beside(lambda: change(typed, "product", "1", "HOLD"))
     with looker.looking():
         assert looker.views.next_dataids("make") == ["2"]
+
+
+def test_a_changed_definition_counts_at_once(typed: Store) -> None:
+    typed.register(
+        [dataset("raw"), dataset("more"), dataset("product")], [job("make", "raw", "more", writes="product")]
+    )
+    with typed.looking() as pending:
+        assert pending.changes == 1, "a definition may come from odf apply"
+        assert typed.views.candidate_counts() == {"make": {"WAITING": 2}, "use": {"WAITING": 1}}
+        assert typed.views.claimable("make", 9) == 0
+    assert following(typed, "make") == []
+    assert typed.views.candidate_counts() == {"make": {"WAITING": 2}, "use": {"WAITING": 1}}
+
+
+def test_a_typed_row_is_shown_at_its_position(typed: Store) -> None:
+    put(typed, "raw", "10", "READY")
+    put(typed, "raw", "4", "FAILED")
+    spans = [("raw", FIRST_KEY, LAST_KEY)]
+
+    def placed() -> list[object]:
+        (counts,) = typed.views.span_counts(spans, 100)
+        between = [(each.dataid, each.status) for each in typed.views.chunks_between("raw", FIRST_KEY, LAST_KEY, 9)]
+        newest = typed.views.newest_dataids("raw", FIRST_KEY, LAST_KEY, 3)
+        malformed = typed.views.span_chunks([("raw", "", "")], 9)
+        unsettled = typed.views.unsettled_between(spans, 9)
+        return [counts, between, newest, malformed, unsettled, typed.views.ends_given(spans)]
+
+    with typed.looking():
+        foreseen = placed()
+    fold_in(typed)
+    assert placed() == foreseen
+    assert foreseen[2] == ["10", "4", "2"]
 
 
 def test_a_look_changes_nothing(typed: Store) -> None:

@@ -104,7 +104,7 @@ def read_pending(tx: Transaction, catalogue: Catalogue, now: float) -> Pending:
         pairs |= dict.fromkeys(_pairs_of_job(tx, found, jobid))
     for row in tx.fetch(CandidateRow._make, "candidates_due_page", n=_MOST):
         pairs.setdefault((row.jobid, row.dataid))
-    found.before = dict(_states(tx, pairs))
+    found.before |= _states(tx, pairs)
     found.after |= candidates.foreseen(look, catalogue, pairs)
     waiting = candidates.dynamic_consumers(catalogue, changed) | candidates.consumers_of_all(catalogue, changed)
     dynamic = {pair: None for job in waiting.values() for pair in _pairs_of_dynamic(tx, found, job)}
@@ -214,10 +214,12 @@ def _pairs_of_job(tx: Transaction, found: Pending, jobid: str) -> Iterator[PairI
     job = catalogue.jobs.get(jobid)
     every = (pair for pairs in candidates.pairs_of_job(tx, catalogue, job) for pair in pairs) if job else iter(())
     pairs = dict.fromkeys(islice(every, _MOST))
-    found.is_partial |= next(every, None) is not None
-    stored = [(jobid, row.dataid) for row in tx.fetch(records.sample, "candidates_sample", jobid=jobid, n=_MOST)]
-    found.after |= {pair: None for pair in stored if pair not in pairs}
-    found.before |= _states(tx, stored)
+    stored = [(jobid, row.dataid) for row in tx.fetch(records.sample, "candidates_sample", jobid=jobid, n=_MOST + 1)]
+    if next(every, None) is None and len(stored) <= _MOST:
+        found.after |= {pair: None for pair in stored if pair not in pairs}
+        found.before |= _states(tx, stored)
+    else:
+        found.is_partial = True
     yield from pairs
 
 
