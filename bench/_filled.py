@@ -6,6 +6,7 @@ import psycopg
 
 from opendataflow.model import Dataset, Input, Job, Partition
 from opendataflow.store import Store, open_store
+from tests.support.flows import fold_in
 
 NUMBER = Partition("number")
 
@@ -72,7 +73,7 @@ def filled(url: str, chunks: int) -> Store:
     """A store in which half of the chunks of each job are done."""
     store = open_store(url, create=True)
     define(store)
-    store.fold_in()  # folds the definitions in
+    fold_in(store)  # folds the definitions in
     dialect = url.partition(":")[0].removesuffix("ql")
     store.dml(FILL[dialect].format(n=chunks, numbers=NUMBERS.format(n=chunks)))
     if dialect == "postgres":

@@ -15,6 +15,7 @@ from typing import Any
 from opendataflow.model import Dataset, Input, Job, Partition
 from opendataflow.model.definitions.mapping import Mapping
 from opendataflow.store import Store, open_store
+from tests.support.flows import fold_in
 
 FLOWS = range(10)
 CHUNKS_AN_HOUR = 50
@@ -40,7 +41,7 @@ def filled(url: str, chunks: int) -> Store:
     """A store with so many chunks and five times as many events."""
     store = open_store(url, create=True)
     _define(store)
-    store.fold_in()
+    fold_in(store)
     store.close()
     fill(url, _statements(url, hours_of(chunks)))
     return open_store(url)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from bench._forensics import fill
 from opendataflow.model import Dataset, Input, Job, Mapping, Partition
 from opendataflow.store import Store, open_store
+from tests.support.flows import fold_in
 
 SOURCE = "raw"
 WINDOW = 7
@@ -79,7 +80,7 @@ def filled(url: str, size: Size) -> Store:
     """A store of this size."""
     with open_store(url, create=True) as store:
         _define(store, size)
-        store.fold_in()
+        fold_in(store)
     fill(url, _statements(url, size))
     return open_store(url)
 

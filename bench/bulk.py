@@ -26,6 +26,7 @@ from bench._report import bar, figure, finish
 from opendataflow.model import Dataset, Input, Job, Partition
 from opendataflow.run.sharding import NewChunk, Sharding, announce
 from opendataflow.store import Store, open_store
+from tests.support.flows import fold_in
 from tests.support.postgres import start_postgres
 
 NUMBER = Partition("number")
@@ -87,7 +88,7 @@ def play(store: Store, label: str, chunks: int) -> None:
         store.commit_many([(claim, {}, None) for claim in claims])
     beside(store, label, "resubmit", RESUBMIT, lambda: store.resubmit("out", dataids), "again")
     store.dml("UPDATE job_status SET status = 'READY' WHERE datasetid = 'out'")
-    store.fold_in()
+    fold_in(store)
     typed = "UPDATE job_status SET status = 'RESUBMIT' WHERE datasetid = 'out'"
     beside(store, label, "resubmit_by_sql", RESUBMIT, lambda: store.dml(typed), "again")
     more = Job("more", (Input("in"),), ("extra",))
@@ -97,7 +98,7 @@ def play(store: Store, label: str, chunks: int) -> None:
     store.register(
         [table, Dataset("loaded", partition=Partition("range"))], [Job("load", (Input("table"),), ("loaded",))]
     )
-    store.fold_in()
+    fold_in(store)
     shards = tuple(NewChunk(dataid, dataid, dataid, 1000) for dataid in dataids)
     sharding = Sharding(table, "key", "long", 1000 * chunks, chunks, 0, shards, False)
     beside(store, label, "shard", SHARD, lambda: announce(store, sharding), "load")

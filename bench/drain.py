@@ -37,6 +37,7 @@ from opendataflow.run.process.logs import LogFile
 from opendataflow.run.records import Attempt, ExecutorResult
 from opendataflow.run.worker import Worker
 from opendataflow.store import Store, open_store
+from tests.support.flows import fold_in
 from tests.support.postgres import Cluster, Server, start_postgres
 
 ODF = [sys.executable, "-m", "opendataflow"]
@@ -110,7 +111,7 @@ def prepared(server: Server, chunks: int) -> tuple[str, Store]:
     url = server.create_database()
     store = open_store(url, create=True)
     define(store)
-    store.fold_in()  # folds the definitions in
+    fold_in(store)  # folds the definitions in
     store.announce("raw", [str(number) for number in range(chunks)])
     return url, store
 

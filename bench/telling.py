@@ -33,6 +33,7 @@ from opendataflow.project.settings import LineageSettings
 from opendataflow.run.drain import Drain
 from opendataflow.secrets import Hidden
 from opendataflow.store import Store, open_store
+from tests.support.flows import fold_in
 from tests.support.openlineage import lineage_server
 from tests.support.postgres import start_postgres
 
@@ -42,7 +43,7 @@ CHUNKS, WORKERS, ROUNDS = 2000, 4, 7
 def prepared(url: str) -> Store:
     store = open_store(url, create=True)
     define(store)
-    store.fold_in()
+    fold_in(store)
     store.announce("raw", [str(number) for number in range(CHUNKS)])
     return store
 

@@ -8,7 +8,7 @@ from opendataflow import Store
 from opendataflow.cli.door import ALIASES, VERBS
 from opendataflow.errors import InvalidPath
 from opendataflow.store import open_store
-from tests.support.flows import chain, claim_one, dump, produce
+from tests.support.flows import chain, claim_one, dump, fold_in, produce
 from tests.support.odf import Odf
 
 pytestmark = pytest.mark.fault(17)
@@ -124,7 +124,7 @@ def test_what_writes_is_refused_and_changes_nothing(production: Store, odf: Odf,
     words = [str(running.runid) if word == "RUN" else word for word in WRITING[verb]]
     if verb == "discover":  # it looks at a location first
         production.dml("update dataset set kind = 'file', location = '{dataid}.csv' where datasetid = 'raw'")
-        production.fold_in()
+        fold_in(production)
         before = dump(production)
     answer = odf(verb, *words, code=None)
     assert (answer.code, answer.err.partition(":")[0]) == (InvalidPath.exit_code, "INVALID_PATH"), answer

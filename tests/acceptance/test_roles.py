@@ -20,7 +20,7 @@ from opendataflow.model import Answer, Manifest, Receipt, RetryRule
 from opendataflow.project import load
 from opendataflow.store import open_store
 from opendataflow.store.incidents import SENT, IncidentChunk, OpenIncident, Outgoing
-from tests.support.flows import dump
+from tests.support.flows import dump, fold_in
 from tests.support.postgres import Server, quick_postgres
 from tests.support.shell import Shell
 
@@ -433,7 +433,7 @@ def _mends(owner: Store, store: Store, name: str) -> None:
     """A job is found broken, and then put right."""
     for options in ("x", "{}"):
         owner.dml(f"update jobrule set options = '{options}' where jobid = 'use_{name}'")
-        store.fold_in()
+        fold_in(store)
         store.rescue()
 
 
@@ -473,7 +473,7 @@ def steered(site: Site, name: str) -> None:
         owner.claim(f"make_{name}", dataid="3", lease=0.001)
         store.rescue()
         store.dml(f"update job_status set status = 'HOLD' where datasetid = 'product_{name}' and dataid = '1'")
-        store.fold_in()
+        fold_in(store)
         store.register(pools=[Pool(f"pool_{name}", 1)])
         store.register(pools=[Pool(f"pool_{name}", 2)])
         store.drop_pool(f"pool_{name}")

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from opendataflow import Store
-from tests.support.flows import dataset, drain, job
+from tests.support.flows import dataset, drain, fold_in, job
 
 MANY = [str(number) for number in range(1, 301)]
 FEW = 20  # so few that each is decided for itself
@@ -32,7 +32,7 @@ def by_sql(store: Store, datasetid: str, status: str, where: str) -> None:
     store.dml(
         f"update datastatus set status = {status} where datasetid = '{datasetid}' and locktype = 'OUT' and {where}"
     )
-    store.fold_in()
+    fold_in(store)
 
 
 def candidates(store: Store) -> list[tuple[Any, ...]]:
@@ -104,6 +104,6 @@ def test_a_new_job_finds_what_is_there_and_a_dataid_that_fits_nothing_is_left_ou
         "insert into datastatus (datasetid, dataid, jobid, locktype, status) values ('number', 'x', 'me', 'OUT', 'READY')"
     )
     store.register(jobs=[job("copy", "raw", writes="copy"), job("count", "number", writes="next")])
-    store.fold_in()
+    fold_in(store)
     assert store.views.candidate_counts() == {"copy": {"CLAIMABLE": 300}, "count": {"CLAIMABLE": 300}}
     assert store.claim("count")[0].dataid == "1"

@@ -6,7 +6,7 @@ import pytest
 
 from opendataflow import Manifest, Store
 from opendataflow.errors import BadDataid, BadId, Locked, UnknownDataset, WrongData
-from tests.support.flows import chain, claim_one, dataset, drain, dump, job, kinds, produce, put, status
+from tests.support.flows import chain, claim_one, dataset, drain, dump, fold_in, job, kinds, produce, put, status
 
 
 def test_one_chunk_becomes_ready_and_its_consumer_gets_it(store: Store) -> None:
@@ -97,7 +97,7 @@ def test_an_unknown_dataset_is_named(store: Store) -> None:
 def test_a_locked_chunk_is_not_announced_and_neither_are_the_others(store: Store, word: str) -> None:
     chain(store)
     put(store, "raw", "2", word)
-    store.fold_in()
+    fold_in(store)
     before = dump(store)
     with pytest.raises(Locked):
         store.announce("raw", ["1", "2"])

@@ -27,7 +27,7 @@ from opendataflow.errors import (
     UsageError,
 )
 from opendataflow.model import Receipt
-from tests.support.flows import chain, claim_one, dump
+from tests.support.flows import chain, claim_one, dump, fold_in
 
 BAD_IDS = {
     "empty": "",
@@ -64,7 +64,7 @@ def refuses(call: Callable[[str], object], text: str) -> bool:
 @pytest.mark.fault(20)
 def test_an_id_outside_the_grammar_is_refused_at_every_door(store: Store) -> None:
     store.register([Dataset("raw"), Dataset("product")], [Job("make", (opendataflow.Input("raw"),), ("product",))])
-    store.fold_in()
+    fold_in(store)
     before = dump(store)
     doors: dict[str, Callable[[str], object]] = {
         "dataset": lambda bad: store.register([Dataset(bad)]),
@@ -136,7 +136,7 @@ MALFORMED = {
 @pytest.mark.parametrize("partition", MALFORMED)
 def test_a_dataid_that_is_malformed_for_its_type_is_refused(store: Store, partition: str) -> None:
     chain(store, partition=partition)
-    store.fold_in()
+    fold_in(store)
     before = dump(store)
     for bad in MALFORMED[partition]:
         for call in (store.announce, store.resubmit, store.hold, store.fail_chunks, store.forget):

@@ -139,14 +139,13 @@ def test_a_look_finds_the_periods_that_a_claim_would_announce(store: Store, open
     assert made(store, calendar()) == ["2026-11-05", "2026-11-06"]
     looker = open_again()
     at(looker, "2026-11-09T12:00")
-    with looker.looking() as is_folded:
-        assert is_folded
+    with looker.looking() as pending:
+        assert pending.words == ("2 calendar periods are over and pending: the next claim announces them",)
         assert looker.views.next_dataids("make") == ["2026-11-07", "2026-11-08"]
-    events = len(looker.views.last_events("periods", "2026-11-07", 10))
-    with looker.looking() as is_folded:
-        assert is_folded
-        assert looker.views.next_dataids("make") == ["2026-11-07", "2026-11-08"], "announced once"
-    assert len(looker.views.last_events("periods", "2026-11-07", 10)) == events
+    assert looker.views.next_dataids("make") == [], "only a claim announces them"
+    assert looker.views.last_events("periods", "2026-11-07", 10) == []
+    at(store, "2026-11-09T12:00")
+    assert drained(store) == ["2026-11-07", "2026-11-08"]
 
 
 def test_a_look_announces_no_today(store: Store) -> None:

@@ -10,18 +10,18 @@ import pytest
 from opendataflow import Pool, Store
 from opendataflow.errors import UnknownJob
 from opendataflow.model import Answer, InputFact, Limit, OutputFact, ReadFact, Receipt, decide
-from tests.support.flows import chain, claim_one, dataset, dump, job, produce, put
+from tests.support.flows import chain, claim_one, dataset, dump, fold_in, job, produce, put
 
 TRACKED = "only tracked: no location and no checks are declared"
 
 
 def verdict(store: Store, jobid: str, dataid: str) -> str:
-    store.fold_in()
+    fold_in(store)
     return decide(store.views.facts(jobid, dataid)).verdict
 
 
 def reasons(store: Store, jobid: str, dataid: str) -> list[str]:
-    store.fold_in()
+    fold_in(store)
     return [item.why for item in store.views.facts(jobid, dataid).unresolved]
 
 
@@ -100,7 +100,7 @@ def test_a_row_that_says_consumed_locks_where_there_is_no_output(store: Store) -
     chain(store)
     store.announce("raw", ["1"])
     put(store, "raw", "1", "DONE", jobid="make", locktype="IN")
-    store.fold_in()
+    fold_in(store)
     assert store.views.facts("make", "1").reads == (ReadFact("raw", "1", "DONE"),)
     assert verdict(store, "make", "1") == "LOCKED"
 

@@ -11,7 +11,7 @@ from opendataflow import Dataset, Input, Job, Manifest, Store
 from opendataflow.errors import LeaseLost
 from opendataflow.model import Receipt, RetryRule
 from opendataflow.store import Claim
-from tests.support.flows import chain, change, claim_one, dump, following, in_status, kinds, produce, status
+from tests.support.flows import chain, change, claim_one, dump, fold_in, following, in_status, kinds, produce, status
 
 LEASE = 0.05
 
@@ -283,7 +283,7 @@ def test_a_claim_whose_status_was_changed_by_sql_is_not_given_back(store: Store)
     change(store, "product", "1", "RESUBMIT")
     with pytest.raises(LeaseLost):
         store.give_back(claim, Receipt("make", "1"), "no", wait=0)
-    store.fold_in()
+    fold_in(store)
     assert status(store, "product", "1") == "RESUBMIT"
     assert [again.dataid for again in store.claim("make")] == ["1"]
 

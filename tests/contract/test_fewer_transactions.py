@@ -11,7 +11,7 @@ from opendataflow.errors import LeaseLost, StoreReadOnly
 from opendataflow.insight.report import report
 from opendataflow.model import Answer, InputChunk, Receipt
 from opendataflow.store import EarlierChunks
-from tests.support.flows import chain, change, claim_one, dataset, dump, job, kinds, produce
+from tests.support.flows import chain, change, claim_one, dataset, dump, fold_in, job, kinds, produce
 
 YES = tuple(Answer(name, True) for name in ("ready", "right", "place", "validated", "safe"))
 
@@ -129,7 +129,7 @@ def test_only_what_is_published_pins_a_schema(store: Store, open_again: Callable
     store.announce("raw", ["1"])
     claim = claim_one(store, "make")
     change(store, "product", "1", "RESUBMIT")
-    store.fold_in()
+    fold_in(store)
     with pytest.raises(LeaseLost):
         store.commit(claim, {"product": Manifest(schema="x INT")})
     assert store.past("product", "2").schema == ""
@@ -145,35 +145,36 @@ def test_folding_in_also_moves_what_is_due(store: Store) -> None:
     claim = claim_one(store, "make")
     store.give_back(claim, Receipt("make", "1"), "no", wait=0.000001)
     assert store.views.next_dataids("make") == []
-    store.fold_in()
+    fold_in(store)
     assert store.views.next_dataids("make") == ["1"]
     before = dump(store)
-    store.fold_in()
+    fold_in(store)
     assert dump(store) == before
 
 
 def test_looking_at_what_is_next_writes_nothing(store: Store) -> None:
     chain(store)
     store.announce("raw", ["1", "2"])
-    store.fold_in()
+    fold_in(store)
     change(store, "raw", "1", "HOLD")
     before = dump(store)
     assert store.views.next_dataids("make") == ["1", "2"]
     assert dump(store) == before
-    store.fold_in()
+    fold_in(store)
     assert store.views.next_dataids("make") == ["2"]
 
 
-def test_a_store_that_cannot_be_written_stays_as_it_is(store: Store, monkeypatch) -> None:
+def test_a_look_at_a_store_that_cannot_be_written_sees_what_is_pending(store: Store, monkeypatch) -> None:
     chain(store)
-    change_waits = "insert into note (jobid, who) values ('make', 'somebody')"
-    store.dml(change_waits)
+    store.announce("raw", ["1"])
+    change(store, "raw", "1", "HOLD")
 
     def refuse() -> None:
         raise StoreReadOnly("it cannot be written")
 
     monkeypatch.setattr(store._backend, "writing", refuse)
-    store.fold_in()
+    with store.looking() as pending:
+        assert pending.changes == 1
 
 
 def test_a_store_is_used_over_a_second_connection_at_the_same_time(store: Store) -> None:

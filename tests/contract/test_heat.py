@@ -11,7 +11,7 @@ from opendataflow.errors import BadDataid, UnknownDataset, UnknownStatus
 from opendataflow.insight.heat import Heat, MatrixFilter, heat
 from opendataflow.insight.matrix import Block, Cell
 from opendataflow.insight.stale import stale_now
-from tests.support.flows import chain, change, claim_one, dataset, drain, job, put
+from tests.support.flows import chain, change, claim_one, dataset, drain, fold_in, job, put
 
 DAYS = [f"2026-{month:02d}-{day:02d}" for month in range(1, 7) for day in range(1, 29)]
 
@@ -132,7 +132,7 @@ def test_text_is_shown_dataid_by_dataid_where_it_fits_and_counted_where_not(stor
     store.announce("few", ["a", "b"])
     store.announce("lots", [f"x{n}" for n in range(50)])
     put(store, "few", "c", "HOLD")
-    store.fold_in()
+    fold_in(store)
     seen = heat(store, width=40)
     assert {label: cell.status for label, cell in cells(seen, "few").items()} == {
         "a": "READY",
@@ -171,7 +171,7 @@ def test_where_very_many_are_not_ready_they_are_counted_by_the_store(
 ) -> None:
     change(flow, "product", "2026-03-05", "FAILED")
     change(flow, "product", "2026-03-06", "HOLD")
-    flow.fold_in()
+    fold_in(flow)
     exact = heat(flow)
     monkeypatch.setattr("opendataflow.insight.heat._MOST_UNSETTLED", 1)
     rough = heat(flow)
@@ -182,7 +182,7 @@ def test_where_very_many_are_not_ready_they_are_counted_by_the_store(
 
 def test_dataids_that_nobody_can_place_are_counted(flow: Store) -> None:
     put(flow, "raw", "typo", "HOLD")
-    flow.fold_in()
+    fold_in(flow)
     assert next(line.malformed for line in block(heat(flow)).lines if line.datasetid == "raw") == 1
 
 

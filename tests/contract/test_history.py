@@ -12,7 +12,7 @@ from opendataflow.insight import history as history_module
 from opendataflow.insight.history import KINDS, history
 from opendataflow.model.selector import Selector
 from opendataflow.store.views import Filter, Stretch
-from tests.support.flows import chain, claim_one, put
+from tests.support.flows import chain, claim_one, fold_in, put
 
 SOON = timedelta(days=1)
 ANY = Selector()
@@ -123,7 +123,7 @@ def test_who_did_something_is_found_by_how_the_name_begins(flow: Store):
 
 def test_a_change_by_sql_is_found_at_the_time_when_it_was_typed(flow: Store):
     put(flow, "raw", "9", "READY")
-    flow.fold_in()
+    fold_in(flow)
     (change,) = history(flow, ANY, kinds=("sql",)).events
     assert (change.what, change.datasetid, change.dataid, change.after) == ("changed by SQL", "raw", "9", "READY")
 

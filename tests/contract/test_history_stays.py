@@ -13,7 +13,7 @@ import opendataflow
 from opendataflow import Dataset, Store
 from opendataflow.errors import BadDefinition, UsageError
 from opendataflow.store import open_store
-from tests.support.flows import chain, claim_one, dump, kinds, produce, status
+from tests.support.flows import chain, claim_one, dump, fold_in, kinds, produce, status
 from tests.support.stores import type_sql
 
 pytestmark = pytest.mark.fault(33)
@@ -94,7 +94,7 @@ def test_a_change_is_told_under_the_name_of_the_session(
 ) -> None:
     plain("update datastatus set status = 'FAILED' where datasetid = 'product' and dataid = '1'")
     plain("update note set who = 'somebody else'" if store_url.startswith("postgres") else "select 1")
-    flow.fold_in()
+    fold_in(flow)
     told = [event for event in flow.views.events("product", "1") if event.kind == "sql"]
     assert [(event.before, event.after, event.who) for event in told] == [("READY", "FAILED", session(store_url))]
 
@@ -112,7 +112,7 @@ def test_a_note_of_a_change_that_never_was_is_ignored_and_reported(
         "insert into note (datasetid, dataid, jobid, locktype, before, after, who)"
         f" values ('product', '1', 'make', 'OUT', '{before}', {said}, 'the boss')"
     )
-    flow.fold_in()
+    fold_in(flow)
     assert status(flow, "product", "1") == "READY"
     assert "sql" not in kinds(flow, "product", "1")
     (unfit,) = flow.views.unfit_notes(10)
@@ -127,7 +127,7 @@ def test_a_forged_note_takes_no_run_away(flow: Store, plain: Callable[[str], Non
         "insert into note (datasetid, dataid, jobid, locktype, before, after, who)"
         " values ('product', '2', 'make', 'OUT', 'RUNNING', null, 'x'), ('raw', '2', 'make', 'IN', 'RUNNING', 'DONE', 'x')"
     )
-    flow.fold_in()
+    fold_in(flow)
     assert len(flow.views.unfit_notes(10)) == 2
     flow.commit(claim)
     assert status(flow, "product", "2") == "READY"
@@ -143,7 +143,7 @@ def test_several_changes_in_a_row_are_all_told(flow: Store, plain: Callable[[str
     )
     plain("update datastatus set status = 'FAILED' where datasetid = 'raw' and dataid = '1' and locktype = 'IN'")
     plain("update datastatus set dataid = '9' where datasetid = 'product'")
-    flow.fold_in()
+    fold_in(flow)
     assert flow.views.unfit_notes(10) == []
     assert [event.after for event in flow.views.events("product", "1") if event.kind == "sql"] == [
         "HOLD",
@@ -158,7 +158,7 @@ def test_several_changes_in_a_row_are_all_told(flow: Store, plain: Callable[[str
 def test_a_change_that_was_overtaken_is_told_as_well(flow: Store, plain: Callable[[str], None]) -> None:
     plain("update datastatus set status = 'FAILED' where datasetid = 'raw' and locktype = 'OUT'")
     flow.announce("raw", ["1"])  # before anybody folded it in
-    flow.fold_in()
+    fold_in(flow)
     assert flow.views.unfit_notes(10) == []
     assert [event.after for event in flow.views.events("raw", "1") if event.kind == "sql"] == ["FAILED"]
 

@@ -12,7 +12,7 @@ import pytest
 import opendataflow
 from opendataflow import Store
 from opendataflow.errors import StoreReadOnly
-from tests.support.flows import chain, claim_one, kinds, produce, status
+from tests.support.flows import chain, claim_one, fold_in, kinds, produce, status
 
 pytestmark = [pytest.mark.postgres, pytest.mark.fault(33)]
 PAGE = Path(__file__).parents[2] / "docs/how-to/postgresql-for-a-team.md"
@@ -104,7 +104,7 @@ def test_who_may_only_update_statuses_writes_no_note_and_no_history(flow: Store,
     ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             by(ana, statement)
-    flow.fold_in()
+    fold_in(flow)
     assert flow.views.unfit_notes(1) == []
 
 
@@ -114,7 +114,7 @@ def test_who_may_write_notes_since_an_older_version_does_it_under_his_own_name(f
     by(ana, FORGED)
     by(ana, "UPDATE dataflow.job_status SET status = 'HOLD' WHERE dataid = '1'")
     by(ana, "UPDATE dataflow.note SET who = 'the boss'")
-    flow.fold_in()
+    fold_in(flow)
     assert [(event.who, event.after) for event in flow.views.events("product", "1") if event.kind == "sql"] == [
         (role, "HOLD")
     ]

@@ -14,7 +14,20 @@ from opendataflow.errors import BadTransition, LeaseLost, WrongData
 from opendataflow.model import Receipt
 from opendataflow.store import Claim
 from opendataflow.store.engine import claims
-from tests.support.flows import chain, change, claim_one, dataset, drain, dump, job, kinds, produce, put, status
+from tests.support.flows import (
+    chain,
+    change,
+    claim_one,
+    dataset,
+    drain,
+    dump,
+    fold_in,
+    job,
+    kinds,
+    produce,
+    put,
+    status,
+)
 
 JOBS = ("make", "use")
 
@@ -107,7 +120,7 @@ def test_ready_by_hand_does_not_make_it_readable(store: Store) -> None:
     made(store)
     store.recall("product", "1", why="wrong join")
     change(store, "product", "1", "READY")
-    store.fold_in()
+    fold_in(store)
     assert status(store, "product", "1") == "RESUBMIT"
     assert kinds(store, "product", "1")[-2:] == ["sql", "recalled"]
 
@@ -184,7 +197,7 @@ def test_a_claim_and_a_recall_of_what_it_reads_never_miss_each_other(
     store.register([dataset("raw"), dataset("ref"), dataset("out")], [job("make", "raw", mapping, writes="out")])
     store.announce("raw", ["1"])
     store.announce("ref", ["1"])
-    store.fold_in()
+    fold_in(store)
     claimed, go_on = threading.Event(), threading.Event()
     take = claims.take
 

@@ -11,7 +11,7 @@ from opendataflow import Manifest, Pool, Store
 from opendataflow.errors import UsageError, WrongData
 from opendataflow.insight.recovery import causes, plan, progress
 from opendataflow.model import RetryRule
-from tests.support.flows import change, claim_one, dataset, drain, dump, job, kinds, produce, status
+from tests.support.flows import change, claim_one, dataset, drain, dump, fold_in, job, kinds, produce, status
 
 UNREACHABLE = "db{}.example:5432 is unreachable after {} s"
 
@@ -251,7 +251,7 @@ def test_a_dry_run_of_the_verb_changes_nothing(flow: Store) -> None:
 def test_a_published_sibling_is_made_again_with_the_one_that_failed(flow: Store) -> None:
     produce(flow, "extract", "2025-11-12")
     change(flow, "meta", "2025-11-12", "FAILED")
-    flow.fold_in()
+    fold_in(flow)
     made = plan(flow)
     assert made.resubmit == (("meta", "2025-11-12"),)
     flow.recover(made.resubmit)

@@ -19,7 +19,7 @@ from opendataflow.errors import BadTransition, Locked
 from opendataflow.insight.recovery import RecoveryPlan, plan
 from opendataflow.model import RetryRule
 from opendataflow.store import Claim
-from tests.support.flows import dataset, job
+from tests.support.flows import dataset, fold_in, job
 from tests.support.folders import quick_folder
 
 DAYS = ("1", "2", "3")
@@ -229,7 +229,7 @@ def test_no_smaller_set_of_resubmits_heals_as_much(
                 return finish(copy, night)
 
             other = another()
-            other.fold_in()
+            fold_in(other)
             other.rescue()
             universe = failed_runs(other)
             everything = healed(universe)

@@ -11,7 +11,19 @@ from opendataflow import Pool, Store
 from opendataflow.errors import BadDefinition, BadMapping, Cycle, OdfError, TwoProducers, UnknownDataset, UnknownJob
 from opendataflow.model import RetryRule
 from opendataflow.store.engine import definitions
-from tests.support.flows import chain, claim_one, dataset, drain, dump, end_leases, following, job, produce, status
+from tests.support.flows import (
+    chain,
+    claim_one,
+    dataset,
+    drain,
+    dump,
+    end_leases,
+    fold_in,
+    following,
+    job,
+    produce,
+    status,
+)
 
 
 def flow() -> dict[str, Any]:
@@ -67,7 +79,7 @@ def test_what_is_registered_is_what_is_read_back(store: Store, open_again: Calla
 
 def test_registering_the_same_again_changes_nothing(store: Store) -> None:
     store.register(**flow())
-    store.fold_in()
+    fold_in(store)
     before, number = dump(store), revision(store)
     assert store.register(**flow()) == []
     assert dump(store) == before
@@ -214,7 +226,7 @@ REFUSED: dict[str, tuple[type[OdfError], dict[str, Any]]] = {
 def test_a_definition_that_makes_no_sense_is_refused_and_nothing_is_written(store: Store, what: str) -> None:
     chain(store)
     store.announce("raw", ["1"])
-    store.fold_in()
+    fold_in(store)
     before = dump(store)
     error, definition = REFUSED[what]
     with pytest.raises(error):
@@ -305,7 +317,7 @@ def test_a_partition_type_can_be_changed_and_the_order_with_it(store: Store) -> 
 def test_a_partition_type_that_does_not_fit_the_chunks_is_refused(store: Store) -> None:
     store.register([dataset("raw", "text"), dataset("out", "text")], [job("make", "raw", writes="out")])
     store.announce("raw", ["2025-01-01", "monday"])
-    store.fold_in()
+    fold_in(store)
     before = dump(store)
     with pytest.raises(BadDefinition):
         store.register([dataset("raw", "day"), dataset("out", "day")])

@@ -8,7 +8,7 @@ import pytest
 
 from opendataflow import Manifest, Store
 from opendataflow.errors import BadTransition, WrongData
-from tests.support.flows import chain, change, claim_one, dataset, dump, in_status, job, kinds, produce
+from tests.support.flows import chain, change, claim_one, dataset, dump, fold_in, in_status, job, kinds, produce
 
 
 def publish(store: Store, jobid: str, *datasetids: str, fingerprint: str | None = None) -> int:
@@ -184,7 +184,7 @@ def test_two_chunks_never_get_the_same_content_that_way(store: Store) -> None:
 
 
 def refused(store: Store, to: int | None = None) -> None:
-    store.fold_in()
+    fold_in(store)
     dumped = dump(store)
     with pytest.raises(BadTransition):
         store.rollback("product", "1", to)

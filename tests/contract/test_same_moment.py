@@ -13,7 +13,7 @@ import opendataflow
 from opendataflow import Manifest, Store
 from opendataflow.errors import Locked
 from opendataflow.store.drivers import queries
-from tests.support.flows import chain, change, claim_one, dataset, following, job, kinds, produce, status
+from tests.support.flows import chain, change, claim_one, dataset, fold_in, following, job, kinds, produce, status
 
 
 class Meeting(NamedTuple):
@@ -172,7 +172,7 @@ def test_what_is_typed_before_a_verb_gets_hold_of_the_chunk_comes_first(postgres
         person.commit()
         other.rollback()
         said.result(timeout=60)
-        store.fold_in()
+        fold_in(store)
         assert [each.status for each in store.views.runs() if each.runid == run.runid] == ["LOST"]
         assert store.breaches() == []
 
@@ -214,7 +214,7 @@ def test_a_hold_that_is_typed_stays_when_the_input_comes_out_the_same_meanwhile(
     person.commit()
     said.result(timeout=60)
     assert status(store, "product", "1") == "HOLD"
-    store.fold_in()
+    fold_in(store)
     assert store.views.unfit_notes(9) == []
 
 
@@ -231,7 +231,7 @@ def test_a_run_that_is_rescued_while_somebody_takes_its_chunk_away_has_one_end(m
     waits(said)
     person.commit()
     assert said.result(timeout=60) == []
-    store.fold_in()
+    fold_in(store)
     assert [kind for kind in kinds(store, "product", "1") if kind in ("lost", "rescued")] == ["lost"]
     assert store.breaches() == []
 

@@ -9,7 +9,7 @@ import pytest
 from opendataflow import Store
 from opendataflow.model import RetryRule
 from opendataflow.store.views import soundness
-from tests.support.flows import chain, change, claim_one, dump, produce
+from tests.support.flows import chain, change, claim_one, dump, fold_in, produce
 
 EVENT = "insert into event (kind, datasetid, dataid, jobid, runid, epoch, before, after)"
 
@@ -30,7 +30,7 @@ def worked(store: Store) -> Store:
 
 
 def test_what_is_ordinary_breaks_no_promise_and_nothing_is_changed_by_asking(worked: Store) -> None:
-    worked.fold_in()
+    fold_in(worked)
     before = dump(worked)
     assert worked.breaches() == []
     assert dump(worked) == before
@@ -137,7 +137,7 @@ SABOTAGE: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("what", SABOTAGE)
 def test_a_broken_promise_is_found_and_named(worked: Store, what: str) -> None:
     promise, statement = SABOTAGE[what]
-    worked.fold_in()
+    fold_in(worked)
     worked.dml(statement)
     assert promise in {breach.promise for breach in worked.breaches()}
 
@@ -147,7 +147,7 @@ def test_every_promise_of_the_store_can_be_broken() -> None:
 
 
 def test_a_lease_that_survives_a_sweep_is_found(worked: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    worked.fold_in()
+    fold_in(worked)
     worked.dml("update run set lease_until = 1 where status = 'RUNNING'")
     nothing: Callable[..., list[object]] = lambda *_, **__: []  # noqa: E731
     monkeypatch.setattr("opendataflow.store.views.soundness.run_end.rescue", nothing)

@@ -11,7 +11,7 @@ import opendataflow
 from opendataflow import Manifest, Store
 from opendataflow.insight import stale as looking
 from opendataflow.insight.stale import stale_among, stale_of_outputs, why_stale
-from tests.support.flows import chain, claim_one, dataset, drain, dump, job, kinds, produce, put, status
+from tests.support.flows import chain, claim_one, dataset, drain, dump, fold_in, job, kinds, produce, put, status
 
 JOBS = ("make", "use")
 
@@ -417,7 +417,7 @@ def test_resubmit_by_sql_has_a_run_as_resubmit_by_the_verb_has(store: Store) -> 
     deliver(store, "1", "raw 1 b")
     store.remake([("product", "1"), ("report", "1")])
     store.dml("update job_status set status = 'RESUBMIT' where datasetid = 'report'  and dataid = '1'")
-    store.fold_in()
+    fold_in(store)
     publish(store, "make", "product 1 a")
     assert drain(store, *JOBS) == [("use", "1")]
 

@@ -11,7 +11,7 @@ from opendataflow.errors import BadTransition, UnknownPool, UnknownRun, UsageErr
 from opendataflow.model.selector import Selector
 from opendataflow.project import without_file
 from opendataflow.steer import preview
-from tests.support.flows import chain, claim_one, dataset, drain, dump, job, status
+from tests.support.flows import chain, claim_one, dataset, drain, dump, fold_in, job, status
 
 NOWHERE = without_file(Path("/data"), None)
 ONE = Selector(("product",), ("1",))
@@ -47,7 +47,7 @@ def test_a_dry_run_says_what_the_verb_then_does(store: Store, verb: str) -> None
 def test_a_dry_run_folds_in_what_was_typed_and_changes_nothing_else(store: Store) -> None:
     made(store)
     store.dml("update datastatus set status = 'HOLD' where datasetid = 'product' and dataid = '1' and locktype = 'OUT'")
-    store.fold_in()
+    fold_in(store)
     before = dump(store)
     planned = steer.steer(store, "release", ONE, dry_run=True)
     assert [(each.before, each.after) for each in planned] == [("HOLD", "READY")]

@@ -8,7 +8,7 @@ import pytest
 
 from opendataflow import Manifest, Store
 from opendataflow.model import Answer, Receipt
-from tests.support.flows import chain, change, claim_one, produce, put, status
+from tests.support.flows import chain, change, claim_one, fold_in, produce, put, status
 
 BEGIN = datetime(2026, 11, 13, 6, tzinfo=UTC)
 
@@ -128,7 +128,7 @@ def test_now_is_as_now(store: Store) -> None:
     store.fail(claim_one(store, "make"), detail="exit 3")
     claim_one(store, "make")
     change(store, "product", "2", "HOLD")
-    store.fold_in()
+    fold_in(store)
     store.forget("raw", ["3"])
     chunks = [(name, dataid) for name in ("raw", "product", "report") for dataid in "1234"]
     then = store.views.chunks_then(chunks, now() + timedelta(seconds=1))

@@ -12,7 +12,20 @@ from opendataflow import Store
 from opendataflow.errors import BadTransition, Locked, UsageError
 from opendataflow.model.decision.transitions import VERBS
 from opendataflow.store import plan_digest
-from tests.support.flows import chain, change, claim_one, dataset, dump, in_status, job, kinds, produce, put, status
+from tests.support.flows import (
+    chain,
+    change,
+    claim_one,
+    dataset,
+    dump,
+    fold_in,
+    in_status,
+    job,
+    kinds,
+    produce,
+    put,
+    status,
+)
 
 STATUSES = [None, "RUNNING", "READY", "FAILED", "RESUBMIT", "HOLD", "PENDING"]
 METHODS = {"resubmit": "resubmit", "hold": "hold", "release": "release", "fail": "fail_chunks", "forget": "forget"}
@@ -38,7 +51,7 @@ def bring_to(store: Store, word: str | None) -> None:
         produce(store, "make", "1")
         if word != "READY":
             change(store, "product", "1", word)
-    store.fold_in()  # folds in what was typed
+    fold_in(store)  # folds in what was typed
 
 
 def say(store: Store, verb: str, dataid: str = "1", **how: Any) -> list[Any]:

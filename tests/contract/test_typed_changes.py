@@ -21,7 +21,19 @@ from opendataflow.model import RetryRule
 from opendataflow.project import Environment, Project
 from opendataflow.store.drivers.base import Transaction
 from opendataflow.store.engine import transition
-from tests.support.flows import chain, change, claim_one, dataset, following, in_status, job, kinds, produce, status
+from tests.support.flows import (
+    chain,
+    change,
+    claim_one,
+    dataset,
+    fold_in,
+    following,
+    in_status,
+    job,
+    kinds,
+    produce,
+    status,
+)
 from tests.support.stores import type_sql
 
 LONG_AGO = "2020-02-29 12:00:00"
@@ -126,7 +138,7 @@ def test_a_run_that_was_lost_by_a_typed_change_has_an_event_of_its_end(store: St
     claim_one(store, "make")
     change(store, "product", "1", "FAILED")
     store.dml("delete from datastatus where datasetid = 'product' and dataid = '2'")
-    store.fold_in()
+    fold_in(store)
     for dataid, runid in (("1", 1), ("2", 2)):
         assert kinds(store, "product", dataid) == ["claimed", "sql", "lost"]
         assert store.views.events("product", dataid)[-1].runid == runid
@@ -142,7 +154,7 @@ def test_the_event_of_a_typed_change_has_the_time_of_the_change(store: Store) ->
     change(store, "raw", "1", "HOLD")
     typed = datetime.now(UTC)
     time.sleep(1.2)
-    store.fold_in()
+    fold_in(store)
     event = store.views.events("raw", "1")[-1]
     assert event.kind == "sql"
     assert event.at is not None
@@ -168,7 +180,7 @@ def test_a_run_that_loses_its_outputs_in_two_ways_at_once_has_one_end_for_each(s
     claim_one(store, "split")
     store.dml("delete from datastatus where datasetid = 'bad'")
     store.dml("update datastatus set status = 'HOLD' where datasetid = 'good'")
-    store.fold_in()
+    fold_in(store)
     assert [kinds(store, name, "1").count("lost") for name in ("good", "bad")] == [1, 1]
 
 
@@ -179,7 +191,7 @@ def test_what_a_person_set_ready_is_made_by_no_run(store: Store, tmp_path: Path)
     claim_one(store, "make")
     store.fail(claim_one(store, "make"))
     store.dml("update job_status set status = 'READY' where datasetid = 'product'")
-    store.fold_in()
+    fold_in(store)
     project = Project(tmp_path, None, "shop", (tmp_path,), Environment(), ("prod",), tmp_path)
     assert [chunk.runid for chunk in store.views.all_chunks("product")] == [None, None]
     for dataid in ("1", "2"):
@@ -188,7 +200,7 @@ def test_what_a_person_set_ready_is_made_by_no_run(store: Store, tmp_path: Path)
     made = produce(store, "use", "1")
     store.dml("update job_status set status = 'RESUBMIT' where datasetid = 'report'")
     store.dml("update job_status set status = 'READY' where datasetid = 'report'")
-    store.fold_in()
+    fold_in(store)
     assert [chunk.runid for chunk in store.views.all_chunks("report")] == [made.runid], (
         "its version is the one that the run published"
     )
@@ -201,7 +213,7 @@ def test_a_run_whose_row_is_renamed_has_one_end_for_each_chunk_that_it_claimed(s
     store.announce("raw", ["1"])
     claim_one(store, "make")
     store.dml(f"update datastatus set {change} where datasetid = 'out'")
-    store.fold_in()
+    fold_in(store)
     ends = [(event.datasetid, event.dataid) for event in store.views.events() if event.kind == "lost"]
     assert (ends, store.views.run(1).status) == ([("out", "1")], "LOST")
 
@@ -226,7 +238,7 @@ def test_an_output_whose_row_is_deleted_while_its_run_is_ended_has_its_end_too(
 
     store.dml("update datastatus set status = 'HOLD' where datasetid = 'good'")
     monkeypatch.setattr(transition, "lose", late)
-    store.fold_in()
+    fold_in(store)
     monkeypatch.undo()
     assert [kinds(store, name, "1").count("lost") for name in ("good", "bad")] == [1, 1]
 
@@ -263,7 +275,7 @@ def test_a_row_that_replaces_another_one_continues_its_history_and_ends_its_run(
     first = claim_one(store, "make", dataid="1")
     store.fail(claim_one(store, "make", dataid="2"))
     type_sql(store.url, statement)
-    store.fold_in()
+    fold_in(store)
     assert store.breaches() == []
     assert [event.before for event in store.views.events("product", "1") if event.kind == "sql"] == ["RUNNING"]
     assert store.views.run(first.runid).status == "LOST"
@@ -297,7 +309,7 @@ def test_a_time_that_somebody_wrote_stays(store: Store) -> None:
     store.dml(f"update datastatus set status = 'HOLD', modified = '{LONG_AGO}' where dataid = '2'")
     produce(store, "make", "1")
     store.dml(f"update job_status set status = 'FAILED', modified = '{LONG_AGO}' where dataid = '1'")
-    store.fold_in()
+    fold_in(store)
     assert [modified(store, *chunk) for chunk in (("raw", "1"), ("raw", "2"), ("product", "1"))] == [LONG_AGO] * 3
 
 
@@ -318,5 +330,5 @@ def test_a_row_that_is_inserted_for_a_new_output_ends_no_run(store: Store) -> No
     store.dml(
         "insert into datastatus (datasetid, jobid, dataid, locktype, status) values ('c', 'me', '1', 'OUT', 'READY')"
     )
-    store.fold_in()
+    fold_in(store)
     assert store.views.run(claim.runid).status == "RUNNING"

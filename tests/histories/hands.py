@@ -12,6 +12,7 @@ from opendataflow.errors import OdfError
 from opendataflow.model import Receipt
 from opendataflow.store import Claim
 from tests.histories.flows import Flow, Work, dataset, job, pool
+from tests.support.flows import fold_in
 
 WHY = "the history says so"
 
@@ -81,9 +82,7 @@ def _register(store: Store, flow: Flow, works: Sequence[Work], prune: bool, begi
 
 
 def _look(store: Store) -> tuple[dict[str, list[str]], set[tuple[str, str, bool]]]:
-    with store.looking() as is_so:
-        if not is_so:  # somebody was in the way
-            return {}, set()
+    with store.looking():
         stale = {(row.datasetid, row.dataid, row.is_direct) for row in store.views.stale()}
         return {jobid: store.views.next_dataids(jobid, 100) for jobid in store.catalogue().jobs}, stale
 
@@ -108,7 +107,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "slots": lambda store, slots: store.set_pool(pool(slots)),
     "sql": lambda store, statement: store.dml(statement),
     "register": _register,
-    "fold": lambda store: store.fold_in(),
+    "fold": lambda store: fold_in(store),
     "breaches": lambda store: [f"{each.promise}: {each.what}" for each in store.breaches()],
     "look": _look,
 }

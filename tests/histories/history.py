@@ -68,7 +68,7 @@ class History:
             self._took(trial, action.of[0], expected.value, answer.value)
         else:
             self._same(action.kind, answer, expected)
-        is_dry = action.kind in ("steer", "rollback", "recall") and action.of[-1]
+        is_dry = action.kind == "look" or (action.kind in ("steer", "rollback", "recall") and action.of[-1])
         if not (expected.no or is_dry):
             self.model = trial
         self.compare()
@@ -262,8 +262,10 @@ def _put_in(model: Typed, history: History, *of: str) -> None:
 
 
 def _look(model: Typed, history: History) -> tuple[dict[str, list[str]], Stale, Stale]:
+    """What can run is as after a fold, which changes nothing; the marks are as they stand."""
+    least, most = model.stale(least=1), model.stale()
     model.fold()
-    return {jobid: model.candidates(jobid) for jobid in model.jobs}, model.stale(least=1), model.stale()
+    return {jobid: model.candidates(jobid) for jobid in model.jobs}, least, most
 
 
 def _type_view(model: Typed, history: History, name: str, dataid: str, word: str) -> None:

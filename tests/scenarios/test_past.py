@@ -9,7 +9,7 @@ from opendataflow.insight.explain_then import explain_then
 from opendataflow.insight.lineage import lineage
 from opendataflow.insight.past import chunk_list_then, overview_then
 from opendataflow.insight.why_then import why_then
-from tests.support.flows import change, claim_one, dataset, drain, job
+from tests.support.flows import change, claim_one, dataset, drain, fold_in, job
 
 DAYS = [f"2026-11-{day}" for day in (11, 12, 13)]
 JOBS = ("clean", "join", "tell")
@@ -37,7 +37,7 @@ def test_what_did_the_warehouse_look_like_on_friday_at_six(store: Store) -> None
     store.announce("orders", [DAYS[2]])
     store.announce("customers", ["2026-11-14"])  # a test delivery, of tomorrow
     change(store, "orders", DAYS[1], "HOLD")
-    store.fold_in()
+    fold_in(store)
     store.fail(claim_one(store, "clean"), detail="network is unreachable")
     friday = datetime.now(UTC)
 

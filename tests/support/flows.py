@@ -9,6 +9,8 @@ from typing import Any
 from opendataflow import Dataset, Input, Job, Mapping, Partition, Pool, Store
 from opendataflow.project import Project
 from opendataflow.store import Claim
+from opendataflow.store.drivers.base import Transaction
+from opendataflow.store.engine import folding
 
 TABLES = (
     "dataset",
@@ -81,10 +83,23 @@ def drain(store: Store, *jobids: str, n: int = 100) -> list[tuple[str, str]]:
             return done
 
 
+def fold_in(store: Store) -> None:
+    """Folds in what was typed as SQL and makes claimable what is due, as the next claim does."""
+
+    def fold(tx: Transaction) -> None:
+        folding.fold(tx, store._locked_catalogue(tx))
+        tx.run("candidates_due")
+
+    store.write(fold)
+
+
 def following(store: Store, jobid: str, n: int = 100) -> list[str]:
-    """What a job would take next, with what was typed as SQL and what is due again by now."""
-    store.fold_in()
-    return store.views.next_dataids(jobid, n)
+    """What a job would take next, with what was typed as SQL and what is due again by now: a look foresees what a fold does."""
+    with store.looking():
+        foreseen = store.views.next_dataids(jobid, n)
+    fold_in(store)
+    assert store.views.next_dataids(jobid, n) == foreseen
+    return foreseen
 
 
 def end_leases(store: Store) -> None:

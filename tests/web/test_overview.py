@@ -14,7 +14,7 @@ from opendataflow import Pool, Store
 from opendataflow.web.kept import CachedAnswer, Kept
 from opendataflow.web.site import Site
 from tests.support.console import SITES, console, csrf_of
-from tests.support.flows import chain, change, claim_one, dataset, drain
+from tests.support.flows import chain, change, claim_one, dataset, drain, fold_in
 
 DAYS = [f"2026-{month:02d}-{day:02d}" for month in range(2, 5) for day in range(1, 16)]
 NASTY = "<script>alert(1)</script>\"'&\x1b[31m"
@@ -127,7 +127,7 @@ def test_incidents_come_first_each_with_its_count_age_and_what_waits(flow: Store
 
 def test_a_cell_leads_into_its_month_and_there_to_its_chunk_and_back(flow: Store, look: Callable[..., str]) -> None:
     change(flow, "product", "2026-03-05", "FAILED")
-    flow.fold_in()
+    fold_in(flow)
     above = Links(look()).found
     assert above["2026-03: 1 FAILED of 15"] == "?from=2026-03&to=2026-03"
     assert above["look into 2026-03"] == "?from=2026-03&to=2026-03"
@@ -363,8 +363,10 @@ def test_of_very_many_answers_the_oldest_go(site: Site) -> None:
 
 def test_what_somebody_typed_is_shown_as_the_next_claim_would_find_it(flow: Store, look: Callable[..., str]) -> None:
     change(flow, "product", "2026-03-05", "FAILED")
-    assert "1 chunk" in section(look(), "incidents")
-    assert flow.sql("select count(*) from note")[1] == [(0,)], "the look folded it in"
+    text = look()
+    assert "1 chunk" in section(text, "incidents")
+    assert "1 change typed as SQL is pending: the next claim applies it" in words(text)
+    assert flow.sql("select count(*) from note")[1] == [(1,)], "a look writes nothing"
 
 
 def test_very_many_pools_are_cut(store: Store, look: Callable[..., str]) -> None:

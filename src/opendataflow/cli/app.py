@@ -65,6 +65,7 @@ class App:
     closing: list[Callable[[], None]] = field(default_factory=list, repr=False)  # before the store is closed
     with_code: bool = True  # whether jobs that only code declares are looked for, too; RunJob must start quickly
     says_unapplied: bool = True  # whether a project that was not applied is mentioned when the store is opened
+    pending: tuple[str, ...] = ()  # what the next claim will fold in, as the last look found it
     with_placeholders: bool = False  # whether encrypted values of the project file may be no tokens yet
     script_folder: Path | None = None  # its project counts where the current folder has none
     _project: Project | None = field(default=None, repr=False)
@@ -351,8 +352,9 @@ def answer(app: App, work: Callable[[], Any]) -> Any:
 
 @contextmanager
 def up_to_date(app: App) -> Iterator[None]:
-    """What is looked at inside is as the next claim would find it."""
-    with app.store.looking() as is_folded:
-        if not is_folded:
-            app.say("changes by SQL, or periods that are over, wait for the next claim: this is shown without them")
+    """What is looked at inside is as the next claim will find it; says what is pending."""
+    with app.store.looking() as pending:
         yield
+    for line in pending.words if pending.words != app.pending else ():
+        app.say(line)
+    app.pending = pending.words

@@ -92,7 +92,7 @@ def status_verb(
         overdue = deadlines_missed(app.store, names) if at is None and not any(only.values()) else None
     late = {} if overdue is None else {"late": plain(overdue.late)}
     app.show(
-        plain(result) | {"broken": plain(broken), "unapplied": differs} | late,
+        plain(result) | {"broken": plain(broken), "unapplied": differs, "pending": app.pending} | late,
         lambda: (
             line
             for shown in (

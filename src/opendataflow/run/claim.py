@@ -74,12 +74,12 @@ def _refused(
 ) -> Result | None:
     """Store the refusal of the requested or next chunk; None if there is no chunk at all."""
     store, dataid = worker.store, request.dataid
-    if dataid is None:
-        store.fold_in()
-        dataid = next(iter(store.views.next_dataids(request.jobid, 1)), None)
-    if dataid is None:
-        return None
-    receipt = with_distrust(store.views.facts(request.jobid, dataid)._replace(deferred=0.0), untrusted)
+    with store.looking():
+        if dataid is None:
+            dataid = next(iter(store.views.next_dataids(request.jobid, 1)), None)
+        if dataid is None:
+            return None
+        receipt = with_distrust(store.views.facts(request.jobid, dataid)._replace(deferred=0.0), untrusted)
     store.refuse(receipt, receipt.no.why if receipt.no else "", again=again)
     return refusal(worker, receipt, untrusted)
 

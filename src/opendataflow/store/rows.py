@@ -38,13 +38,6 @@ class PickedCandidate(NamedTuple):
     inputs: str
 
 
-class Changes(NamedTuple):
-    """Whether the next claim has changes to fold in, and the revision of the catalogue."""
-
-    wait: bool
-    revision: str
-
-
 class ExtendedLease(NamedTuple):
     """A run that still holds its chunk, and the end of its lease."""
 
@@ -319,6 +312,14 @@ class CandidateRow(NamedTuple):
     state: str
     not_before: float
     inputs: Sequence[tuple[str, str]] | str
+
+
+class CandidateState(NamedTuple):
+    """The state of one candidate."""
+
+    jobid: str
+    dataid: str
+    state: str
 
 
 class CandidateToTake(NamedTuple):

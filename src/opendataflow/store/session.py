@@ -115,6 +115,7 @@ class Session:
         self._identity = ""
         self._clock = time.time  # decides which periods of a calendar are over
         self._snapshot: Transaction | None = None  # the open snapshot of at_once()
+        self._looks = threading.local()  # what is pending for the look of each thread
         self._busy_since = 0.0  # when the current call of the database began; 0 for none
         self._is_watching = False
 
@@ -194,7 +195,7 @@ class Session:
 
         with self._lock:
             if reading and self._snapshot is not None:
-                return work(self._snapshot)
+                return work(self._as_pending(self._snapshot))
             return self._with_retries(
                 lambda: self._once(work, reading, step),
                 lambda answer: is_committed is None or self._do(lambda tx: is_committed(tx, answer), reading=True),
@@ -212,7 +213,7 @@ class Session:
                 transaction.redact = self.redact
                 if not (reading or self._stamp_checked):
                     self._compare_stamp(transaction)
-                answer = work(transaction)
+                answer = work(self._as_pending(transaction) if reading else transaction)
                 faults.point("in", step)
         except BaseException as error:
             if isinstance(error, ConnectionLost):
@@ -255,6 +256,12 @@ class Session:
                 ) from lost
             finally:
                 self._snapshot = None
+
+    def _as_pending(self, tx: Transaction) -> Transaction:
+        """Inside a look of this thread, a transaction that answers as after the next fold."""
+        pending: Any = getattr(self._looks, "pending", None)
+        looked: Transaction = tx if pending is None else pending.over(tx)
+        return looked
 
     def _with_retries(self, act: Callable[[], _T], confirm: Callable[[_T], bool] = lambda answer: True) -> _T:
         """Run an action on the database exactly once; all access goes through here.
@@ -345,15 +352,11 @@ class Session:
     def catalogue_in(self, tx: Transaction) -> Catalogue:
         """The current catalogue, in a read-only transaction."""
         revision = tx.send("revision")
-        return self._catalogue_at(tx, lambda: revision()[0][0])
-
-    def _catalogue_at(self, tx: Transaction, revision: Callable[[], str]) -> Catalogue:
-        """The current catalogue, given a function that reads the revision."""
-        if self._catalogue is None or revision() != self._revision:
+        if self._catalogue is None or revision()[0][0] != self._revision:
             catalogue = loading.load(tx)
             if catalogue.implicit:
                 return catalogue  # the next write transaction stores them
-            self._catalogue, self._revision = catalogue, revision()
+            self._catalogue, self._revision = catalogue, revision()[0][0]
         return self._catalogue
 
     def _cached_catalogue(self, tx: Transaction) -> tuple[Catalogue, Callable[[], None]]:

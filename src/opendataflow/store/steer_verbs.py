@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TypedDict, Unpack
 
-from ..errors import BadTransition, InvalidPath, StoreReadOnly, StoreUnreachable, UnknownRun, UsageError
+from ..errors import BadTransition, StoreReadOnly, UnknownRun, UsageError
 from ..model import READY, RUNNING, Manifest, Pool
 from ..model.decision.transitions import STEERING
 from . import records
-from .drivers.base import ConnectionLost, Retry, Transaction
+from .drivers.base import Transaction
 from .engine import announcing, definitions, folding, freshness, recalling, run_end, steering, versions
 from .engine.announcing import Announcement
 from .engine.inputs import ChunkId
@@ -20,7 +20,7 @@ from .engine.repeats import Repeat
 from .engine.transition import OperatorAct
 from .plan_digest import refuse_changed_plan
 from .records import Announced, Rescued, RolledBack, Run, Steered
-from .rows import Changes, EventRow, as_objects
+from .rows import EventRow, as_objects
 from .session import Session
 
 
@@ -325,44 +325,6 @@ class SteerVerbs(Session):
         """Record that a vacuum removed all attempts up to this run; a no-op for read-only roles."""
         with suppress(StoreReadOnly):  # the next vacuum only checks more runs
             self._do(lambda tx: tx.run("counter_put", name="vacuumed until run", n=until))
-
-    def fold_in(self) -> None:
-        """Fold in changes made by SQL and announce due periods, as the next claim would.
-
-        Costs one query if there is nothing to do; a no-op on a store that cannot be written or is another environment's.
-        """
-        if self._has_pending_changes():
-            with suppress(StoreReadOnly, StoreUnreachable, InvalidPath):
-                self._do(self._fold)
-
-    @contextmanager
-    def looking(self) -> Iterator[bool]:
-        """Read the store inside as the next claim would find it: pending changes are folded in first.
-
-        The fold is a short transaction of its own; the reads hold no lock. Yields False if folding is not possible: then
-        changes that are not folded in yet are not shown.
-        """
-        is_folded = not self._has_pending_changes()
-        if not is_folded and self._snapshot is None:
-            with self._lock, suppress(StoreReadOnly, StoreUnreachable, InvalidPath, Retry, ConnectionLost):
-                self._once(self._fold, reading=False, step="fold")
-                is_folded = True
-        yield is_folded
-
-    def _has_pending_changes(self) -> bool:
-        """Whether there are changes that the next claim would fold in."""
-        return self._do(self._read_pending, reading=True)
-
-    def _read_pending(self, tx: Transaction) -> bool:
-        (changes,) = tx.fetch(Changes._make, "changes_wait")
-        catalogue = self._catalogue_at(tx, lambda: changes.revision)
-        return bool(changes.wait) or bool(announcing.due_by_clock(tx, catalogue, self._clock()))
-
-    def _fold(self, tx: Transaction) -> None:
-        catalogue = self._locked_catalogue(tx)
-        folding.fold(tx, catalogue)
-        announcing.announce_due(tx, catalogue, self._clock())
-        tx.run("candidates_due")
 
 
 def _put_event(tx: Transaction, kind: str, jobid: str, act: OperatorAct) -> None:

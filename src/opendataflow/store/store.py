@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .incidents import Incidents
     from .transfer.original import Imported
     from .views import Views
+    from .views.pending import Pending
     from .views.soundness import Breach
 
 _PAGE = 10_000
@@ -83,6 +84,24 @@ class Store(RunVerbs, SteerVerbs):
         from .incidents import Incidents
 
         return Incidents(self)
+
+    @contextmanager
+    def looking(self) -> Iterator[Pending]:
+        """Read the store inside as the next claim will find it: what that claim folds in is worked out in memory.
+
+        Nothing is written, and no lock is held. Holds for this thread; yields what is pending.
+        """
+        outer: Pending | None = getattr(self._looks, "pending", None)
+        self._looks.pending = outer or self.read(self._read_pending)
+        try:
+            yield self._looks.pending
+        finally:
+            self._looks.pending = outer
+
+    def _read_pending(self, tx: Transaction) -> Pending:
+        from .views.pending import read_pending
+
+        return read_pending(tx, self.catalogue_in(tx), self._clock())
 
     def breaches(self) -> list[Breach]:
         """Every promise that the rows break, after folding and rescue, all of which is undone."""

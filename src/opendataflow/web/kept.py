@@ -146,8 +146,8 @@ class CachedLook:
             self._kept.asked(
                 store.views.newest_event()
             )  # as it is written: what the next claim would add is no event yet
-            self._opened.enter_context(store.looking())
             self._opened.enter_context(store.at_once())
+            self._site.pending = self._opened.enter_context(store.looking()).words
             self._store = store
         return self._store
 

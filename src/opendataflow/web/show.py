@@ -151,6 +151,7 @@ def render(site: Site, template: str, facts: Mapping[str, Any]) -> str:
     """A template with its facts, without any secret that this process knows."""
     visitor: Visitor = facts["visitor"]
     shared = {"about": site.about, "zone": site.zone, "is_read_only": site.access.is_read_only}
+    shared["pending"] = site.pending
     shared["can_leave"] = site.access.needs_login
     shared["first_step"] = "odf apply" if site.project.is_toml else "odf init"
     shared |= {"topics": (), "query": {}, "note": ""}

@@ -95,6 +95,7 @@ class Site:
     hide: Callable[[Store], None] = lambda store: None  # learns the secrets that a reason could repeat
     kept: Kept = field(default_factory=Kept)
     live: Live = field(init=False)
+    pending: tuple[str, ...] = ()  # what the next claim will fold in, as the last look found it
     _searches: threading.Semaphore = field(default_factory=lambda: threading.BoundedSemaphore(_SEARCHES))
 
     @property
@@ -108,8 +109,9 @@ class Site:
 
     @contextmanager
     def reading(self) -> Iterator[Store]:
-        """A store to look at, as the next claim would find it."""
-        with self.stores.lent() as store, store.looking(), store.at_once():
+        """A store to look at, as the next claim will find it: one moment of it."""
+        with self.stores.lent() as store, store.at_once(), store.looking() as pending:
+            self.pending = pending.words
             yield store
 
     @contextmanager

@@ -65,15 +65,23 @@ delete from candidate where jobid = :jobid and dataid = any (array(select json_a
 -- name: candidates_due
 update candidate set state = 'CLAIMABLE', not_before = 0 where state = 'DEFERRED' and not_before <= lease_now()
 
+-- name: candidates_due_page
+select jobid, dataid, sort_key, rank, 'CLAIMABLE' as state, 0.0 as not_before, inputs from candidate
+where state = 'DEFERRED' and not_before <= lease_now() order by not_before limit :n
+
 -- name: candidates_first
 select rank, sort_key, dataid from (select rank, sort_key, dataid from candidate where jobid = :jobid order by dataid limit :most) c
-order by rank, sort_key limit 1
+order by rank, sort_key limit :n
+
+-- name: candidates_given
+select c.jobid, c.dataid, c.state from (select value ->> 0 as jobid, value ->> 1 as dataid from json_array_elements(:pairs::json) as e (value) offset 0) p
+cross join lateral (select * from candidate c where c.jobid = p.jobid and c.dataid = p.dataid offset 0) c
 
 -- name: candidates_of_job_drop
 delete from candidate where jobid = :jobid
 
 -- name: candidates_page
-select dataid from candidate
+select rank, sort_key, dataid from candidate
 where jobid = :jobid and state = 'CLAIMABLE' order by rank, sort_key limit :n
 
 -- name: candidates_put
@@ -100,9 +108,7 @@ union all
 select before from event where datasetid = :datasetid and dataid = :dataid and kind in ('announced', 'resubmitted', 'kept') and at >= :at
 
 -- name: changes_wait
-select
-    exists (select 1 from note) or exists (select 1 from candidate where state = 'DEFERRED' and not_before <= lease_now()) as wait,
-    (select value from meta where name = 'revision') as revision
+select exists (select 1 from note) or exists (select 1 from candidate where state = 'DEFERRED' and not_before <= lease_now()) as wait
 
 -- name: chunk
 select datasetid, dataid, jobid, status, modified, epoch, version, runid, tries, held, lowerbound as lower, upperbound as upper, sort_key
@@ -1072,9 +1078,15 @@ order by eventid limit :n
 -- name: note_put
 insert into note (datasetid, dataid, locktype, after, who) values (:datasetid, :dataid, 'OUT', :after, null)
 
+-- name: notes_page
+select noteid, at, datasetid, dataid, jobid, locktype, before, after, who from note order by noteid limit :n
+
 -- name: notes_take
 delete from note where noteid <= (select max(noteid) from (select noteid from note order by noteid limit :n) oldest)
 returning noteid, at, datasetid, dataid, jobid, locktype, before, after, who
+
+-- name: notes_typed
+select count(*) as n from note where who is not null and dataid is not null
 
 -- name: noticed_get
 select eventid from noticed where name = :name

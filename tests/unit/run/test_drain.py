@@ -21,6 +21,7 @@ from opendataflow.run.drain import Drain
 from opendataflow.run.records import Batch, Result
 from opendataflow.store import Claim
 from opendataflow.store.drivers.base import Unreadable
+from tests.support.flows import fold_in
 
 NUMBERS = [str(number) for number in range(1, 13)]
 
@@ -134,7 +135,7 @@ def test_when_spark_dies_the_backlog_is_left_alone(store: Store) -> None:
     counts = store.views.status_counts()["product"]
     assert counts["FAILED"] <= 2
     assert store.views.running() == []
-    store.fold_in()
+    fold_in(store)
     assert len(store.views.next_dataids("make", 100)) >= 8
 
 

@@ -22,6 +22,11 @@ def why(
 
     Whoever only looks, and has no key, gives the project alone.
     """
+    with store.looking() as pending:
+        return replace(_why(store, jobid, dataid, vault, project), pending=pending.words)
+
+
+def _why(store: Store, jobid: str, dataid: str | None, vault: Vault | None, project: Project | None) -> Why:
     catalogue = store.catalogue()
     job = catalogue.job(jobid)
     project = vault.project if vault is not None else project

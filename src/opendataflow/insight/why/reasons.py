@@ -46,6 +46,7 @@ class Why:
     verdict: str
     reasons: tuple[Reason, ...]
     answers: tuple[Answer, ...] = ()
+    pending: tuple[str, ...] = ()  # what the next claim will fold in: the answer is as after it
 
 
 @dataclass(frozen=True, slots=True)

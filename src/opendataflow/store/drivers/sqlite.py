@@ -189,6 +189,7 @@ class SqliteBackend(Backend):
         connection.create_scalar_function("now", lambda *_: self._now(), 0, deterministic=True)
         connection.create_scalar_function("lease_now", lambda *_: self.lease_now(), 0)
         self._offset: float | None = None
+        self._is_agreed = False  # whether the clock offset is the one that the store holds
         self._moment = ""
 
     def _wait_for_neighbour(self, attempts: int) -> bool:
@@ -213,18 +214,21 @@ class SqliteBackend(Backend):
     def lease_now(self) -> float:
         """The lease clock: monotonic within one boot, shared by all processes of the machine, independent of clock steps."""
         if self._offset is None:
-            self._offset = self._clock_offset()
+            self._offset = self._clock_offset(may_store=False)
         return time.monotonic() + self._offset
 
-    def _clock_offset(self) -> float:
-        # One offset per boot, which all processes share through the store.
+    def _clock_offset(self, *, may_store: bool) -> float:
+        """One offset per boot, which all processes share through the store; a look does not store it."""
         boot = boot_id()
         mine = time.time() - time.monotonic()
         agreed = next((str(value).split(" ") for (value,) in self._connection.execute(self._named["clock_offset"])), [])
-        if len(agreed) == 2 and agreed[0] == boot:
+        self._is_agreed = len(agreed) == 2 and agreed[0] == boot
+        if self._is_agreed:
             return float(agreed[1])
-        with suppress(apsw.ReadOnlyError, apsw.FullError, apsw.IOError):  # a read-only connection cannot store it
-            self._connection.execute(self._named["clock_offset_put"], {"value": f"{boot} {mine!r}"})
+        if may_store:
+            with suppress(apsw.ReadOnlyError, apsw.FullError, apsw.IOError):  # a read-only connection cannot store it
+                self._connection.execute(self._named["clock_offset_put"], {"value": f"{boot} {mine!r}"})
+                self._is_agreed = True
         return mine
 
     def writing(self) -> AbstractContextManager[Transaction]:
@@ -238,8 +242,8 @@ class SqliteBackend(Backend):
     @contextmanager
     def _transaction(self, begin: str, end: str) -> Iterator[Transaction]:
         connection = self._connection
-        if self._offset is None and self.has_schema():
-            self.lease_now()
+        if not self._is_agreed and self.has_schema():
+            self._offset = self._clock_offset(may_store=end == "commit")
         try:
             connection.execute(begin)
             self._moment = ""

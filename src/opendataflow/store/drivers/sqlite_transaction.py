@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import apsw
 
+from ...errors import StoreReadOnly
 from . import queries
 from .base import Row, Transaction, as_text, misread
 
@@ -81,8 +83,38 @@ class SqliteTransaction(Transaction):
 
 
 class SqliteLook(SqliteTransaction):
-    """A read-only transaction that decodes blobs as text: no column of the schema holds blobs."""
+    """A read-only transaction that decodes blobs as text: no column of the schema holds blobs.
+
+    SQLite says of each statement whether it only reads. (`pragma query_only` would compile all statements again.)
+    """
+
+    _that_read: ClassVar[set[str]] = set()  # queries that were found to only read
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        super().__init__(connection)
+        self._connection = connection
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
+        if query not in self._that_read:
+            if not all(self._only_reads(statement, self.redacted(parameters)) for statement in self._named[query]):
+                raise StoreReadOnly(f"query {query} writes, and a look only reads")
+            self._that_read.add(query)
         rows = super().rows(query, **parameters)
         return [as_text(row) if bytes in map(type, row) else row for row in rows]
+
+    def run(self, query: str, /, **parameters: Any) -> None:
+        self.rows(query, **parameters)
+
+    def _only_reads(self, statement: str, parameters: Any) -> bool:
+        """Whether a statement writes nothing; asked of SQLite before it runs."""
+        found: list[bool] = []
+
+        def see(prepared: apsw.Cursor, *_: Any) -> bool:
+            found.append(prepared.is_readonly)
+            return False  # ends it before its first step
+
+        cursor = self._connection.cursor()
+        cursor.exec_trace = see
+        with suppress(apsw.ExecTraceAbort, apsw.SQLError):  # what is wrong with it, it says when it runs
+            cursor.execute(statement, parameters)
+        return all(found)

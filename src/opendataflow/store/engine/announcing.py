@@ -193,12 +193,6 @@ def due_by_clock(tx: Transaction, catalogue: Catalogue, now: float) -> dict[str,
     return {name: dataids for name, dataids in sorted(found.items()) if dataids}
 
 
-def announce_due(tx: Transaction, catalogue: Catalogue, now: float) -> None:
-    """Announce the periods that the next claims would announce."""
-    for name, dataids in due_by_clock(tx, catalogue, now).items():
-        _announce_periods(tx, catalogue, name, dataids)
-
-
 def _due(tx: Transaction, dataset: Dataset, current: int) -> list[str]:
     periods, format = periods_over(dataset, current), TYPES[dataset.partition.type].format
     if not periods:

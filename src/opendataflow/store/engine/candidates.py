@@ -36,6 +36,14 @@ class Pair(NamedTuple):
     is_resolved: bool
 
 
+class DecidedPairs(NamedTuple):
+    """What was decided about pairs: the statuses that were read, the candidates to write, and the pairs without one."""
+
+    statuses: Statuses
+    put: list[CandidateRow]
+    drop: list[PairId]
+
+
 class DerivedStatuses(NamedTuple):
     """The statuses that the derivation read; and whether every derived candidate is claimable."""
 
@@ -230,6 +238,14 @@ def pair_of(tx: Transaction, catalogue: Catalogue, jobid: str, dataid: str) -> P
     return Pair(jobid, dataid, key, chunks.chunks, chunks.exclusive, not chunks.unresolved)
 
 
+def foreseen(tx: Transaction, catalogue: Catalogue, pair_ids: Iterable[PairId]) -> dict[PairId, CandidateRow | None]:
+    """The candidate of each pair as `derive` would write it; writes and locks nothing."""
+    found: dict[PairId, CandidateRow | None] = dict.fromkeys(pair_ids)
+    for pairs in _batched_pairs(tx, catalogue, list(found)):
+        found |= {(row.jobid, row.dataid): row for row in _decided(tx, catalogue, pairs).put}
+    return found
+
+
 def _derive(
     tx: Transaction,
     catalogue: Catalogue,
@@ -238,12 +254,28 @@ def _derive(
     not_before: float,
     requested: bool,
 ) -> DerivedStatuses:
+    statuses, put, drop = _decided(tx, catalogue, pairs, read, not_before, requested)
+    for jobid, dataids in _by_first(drop).items():
+        remove(tx, jobid, dataids)
+    write(tx, put)
+    return DerivedStatuses(statuses, not drop and all(row.state == CLAIMABLE for row in put))
+
+
+def _decided(
+    tx: Transaction,
+    catalogue: Catalogue,
+    pairs: Sequence[Pair],
+    read: Iterable[ChunkId] = (),
+    not_before: float = 0.0,
+    requested: bool = False,
+) -> DecidedPairs:
+    """Decide about each pair from the statuses of its chunks; writes nothing."""
     chunks = dict.fromkeys(read)
     for pair in pairs:
         chunks.update(dict.fromkeys([(name, pair.dataid) for name in catalogue.jobs[pair.jobid].outputs]))
         chunks.update(dict.fromkeys(pair.inputs))
     if not chunks:
-        return DerivedStatuses({}, False)
+        return DecidedPairs({}, [], [])
     exclusive = [(pair.jobid, pair.dataid, *chunk) for pair in pairs for chunk in pair.exclusive]
     statuses_of = tx.send("statuses_given", chunks=compact(list(chunks)))
     reads: dict[PairId, list[str]] = {}
@@ -265,10 +297,7 @@ def _derive(
             drop.append((pair.jobid, pair.dataid))
             continue
         put.append(CandidateRow(pair.jobid, pair.dataid, pair.sort_key, rank, state, not_before, pair.inputs))
-    for jobid, dataids in _by_first(drop).items():
-        remove(tx, jobid, dataids)
-    write(tx, put)
-    return DerivedStatuses(statuses, not drop and all(row.state == CLAIMABLE for row in put))
+    return DecidedPairs(statuses, put, drop)
 
 
 def write(tx: Transaction, candidates: Sequence[CandidateRow]) -> None:
@@ -306,27 +335,31 @@ def rebuild(tx: Transaction, catalogue: Catalogue, jobid: str) -> None:
     if ("job", jobid) in catalogue.broken:
         return
     tx.run("candidates_of_job_drop", jobid=jobid)
-    job = catalogue.jobs.get(jobid)
-    if job is None:
-        return
+    if jobid in catalogue.jobs:
+        for pairs in pairs_of_job(tx, catalogue, catalogue.jobs[jobid]):
+            derive(tx, catalogue, pairs)
+
+
+def pairs_of_job(tx: Transaction, catalogue: Catalogue, job: Job) -> Iterator[Iterable[PairId]]:
+    """Every pair of a job that may have a candidate, in batches; a pair may come twice."""
     if takes_all(job):
-        derive(tx, catalogue, [(jobid, "all")])
+        yield [(job.jobid, "all")]
     output = catalogue.output_partition(job)
     if output.start is not None and all(
         item.mapping.kind == "lag" for item in job.inputs if not item.mapping.is_dynamic
     ):
-        derive(tx, catalogue, [(jobid, output.start)])  # the first run of a job that reads only its own output
+        yield [(job.jobid, output.start)]  # the first run of a job that reads only its own output
     for item in job.inputs:
         if item.mapping.is_dynamic:
             continue
         after = ReadyChunk("", "")
         while page := _ready_chunks(tx, item.datasetid, after):
             outputs = dict.fromkeys(catalogue.outputs_of_all(job, item, [chunk.dataid for chunk in page]))
-            derive(tx, catalogue, zip(repeat(jobid), outputs))
+            yield zip(repeat(job.jobid), outputs)
             after = page[-1]
     for datasetid in job.outputs:
         resubmitted = tx.values("resubmitted_chunks", datasetid=datasetid)
-        derive(tx, catalogue, [(jobid, dataid) for dataid in resubmitted])
+        yield [(job.jobid, dataid) for dataid in resubmitted]
 
 
 class ReadyChunk(NamedTuple):

@@ -23,7 +23,7 @@ _BEFORE_ALL = " "  # sorts before every position, after the empty position of a 
 
 def first_blocked(tx: Transaction, catalogue: Catalogue, job: Job) -> str | None:
     """The first dataid of a job that is not done: a candidate, a locked output, or one with an input that is not READY."""
-    found = tx.fetch(OrderedDataid._make, "candidates_first", jobid=job.jobid, most=_MAX_CANDIDATES)
+    found = tx.fetch(OrderedDataid._make, "candidates_first", jobid=job.jobid, n=1, most=_MAX_CANDIDATES)
     for datasetid in job.outputs:
         locked = (chunk for status in _LOCKED for chunk in _unsettled(tx, datasetid, status, 1))
         found += (OrderedDataid(1, chunk.sort_key, chunk.dataid) for chunk in locked)

@@ -12,7 +12,7 @@ from .. import records
 from ..drivers.base import Transaction
 from ..engine import facts
 from ..records import Chunk, Event, InputRow, ManifestRow, Published, Run
-from ..rows import StateCount, StatusCount, UnpublishedAttempt
+from ..rows import OrderedDataid, StateCount, StatusCount, UnpublishedAttempt
 from .as_of import stamp
 from .view import View
 
@@ -83,11 +83,11 @@ class ChunkViews(View):
         return self._fetch(records.input_row, "readers_of_chunk", datasetid=datasetid, dataid=dataid)
 
     def next_dataids(self, jobid: str, n: int = 10) -> list[str]:
-        """The next dataids of a job, in claim order; call fold_in first to include changes by SQL."""
+        """The next dataids of a job, in claim order; inside `looking`, with changes by SQL."""
 
         def work(tx: Transaction) -> list[str]:
             self._store.catalogue_in(tx).job(jobid)
-            return tx.values("candidates_page", jobid=jobid, n=n)
+            return [row.dataid for row in tx.fetch(OrderedDataid._make, "candidates_page", jobid=jobid, n=n)]
 
         return self._read(work)
 

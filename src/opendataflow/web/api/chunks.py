@@ -60,7 +60,7 @@ Version = Annotated[int | None, Query(ge=1, le=LAST_VERSION)]
 
 _STATUS = with_more(
     Overview,
-    ABOUT | {"broken": of(list[BrokenFact]), "unapplied": of(str), "late": of(list[Late])},
+    ABOUT | {"broken": of(list[BrokenFact]), "unapplied": of(str), "pending": of(list[str]), "late": of(list[Late])},
     optional=("late", *ABOUT),
 )
 
@@ -85,6 +85,8 @@ def get_status(
         seen = overview(store.views, dataset, **only) if then is None else overview_then(store, then, dataset, **only)
         facts = plain(seen) | {"broken": broken_facts(store.catalogue(), site.project)}
         facts["unapplied"] = unapplied_line(site.project, store)
+        with store.looking() as pending:
+            facts["pending"] = pending.words
         is_narrow = then is not None or since or until or status
         overdue = None if is_narrow else deadlines_missed(store, dataset)
     return answer(request, with_about(request, facts | ({} if overdue is None else {"late": overdue.late})))

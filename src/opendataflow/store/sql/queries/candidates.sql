@@ -58,7 +58,7 @@ select state, rank, not_before from candidate where jobid = :jobid and dataid = 
 
 -- name: candidates_page
 -- The next candidates of a job, in claim order.
-select dataid from candidate
+select rank, sort_key, dataid from candidate
 where jobid = :jobid and state = 'CLAIMABLE' order by rank, sort_key limit :n
 
 -- name: candidates_sample
@@ -66,9 +66,19 @@ where jobid = :jobid and state = 'CLAIMABLE' order by rank, sort_key limit :n
 select dataid, state, inputs from candidate where jobid = :jobid order by dataid limit :n
 
 -- name: candidates_first
--- The first candidate of a job in order, in any state, among at most :most.
+-- The first candidates of a job in order, in any state, among at most :most.
 select rank, sort_key, dataid from (select rank, sort_key, dataid from candidate where jobid = :jobid order by dataid limit :most) c
-order by rank, sort_key limit 1
+order by rank, sort_key limit :n
+
+-- name: candidates_given
+-- The states of given candidates.
+select c.jobid, c.dataid, c.state from {rows :pairs (jobid, dataid)} p
+{join candidate c: c.jobid = p.jobid and c.dataid = p.dataid}
+
+-- name: candidates_due_page
+-- Deferred candidates that are due, as the next claim makes them.
+select jobid, dataid, sort_key, rank, 'CLAIMABLE' as state, 0.0 as not_before, inputs from candidate
+where state = 'DEFERRED' and not_before <= lease_now() order by not_before limit :n
 
 -- name: candidates_deferred
 -- The deferred candidates of all jobs, next one first.

@@ -68,10 +68,8 @@ order by d.datasetid
 select lease_until < lease_now() as is_over from run where runid = :runid
 
 -- name: changes_wait
--- Whether changes have to be folded in, or deferred candidates are due; and the revision.
-select
-    exists (select 1 from note) or exists (select 1 from candidate where state = 'DEFERRED' and not_before <= lease_now()) as wait,
-    (select value from meta where name = 'revision') as revision
+-- Whether changes have to be folded in, or deferred candidates are due.
+select exists (select 1 from note) or exists (select 1 from candidate where state = 'DEFERRED' and not_before <= lease_now()) as wait
 
 -- name: heartbeat
 -- Extend the leases of these runs, if they still hold their chunks.

@@ -9,6 +9,14 @@ insert into note (datasetid, dataid, locktype, after, who) values (:datasetid, :
 delete from note where noteid <= (select max(noteid) from (select noteid from note order by noteid limit :n) oldest)
 returning noteid, at, datasetid, dataid, jobid, locktype, before, after, who
 
+-- name: notes_page
+-- The oldest notes, for a look.
+select noteid, at, datasetid, dataid, jobid, locktype, before, after, who from note order by noteid limit :n
+
+-- name: notes_typed
+-- The number of notes on statuses that were changed by SQL; a note on a definition may come from odf apply.
+select count(*) as n from note where who is not null and dataid is not null
+
 -- name: any_note
 -- Whether changes have to be folded in.
 select exists (select 1 from note) as any_note
