@@ -20,7 +20,7 @@ import pytest
 
 from opendataflow import Dataset, Store
 from opendataflow.cli.serve import from_elsewhere
-from opendataflow.model.listen import ListenAddress
+from opendataflow.model.listen_address import ListenAddress
 from opendataflow.project.web import new_token
 from opendataflow.store import open_store
 from tests.support.console import routes

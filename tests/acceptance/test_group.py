@@ -7,7 +7,7 @@ import subprocess
 import time
 from typing import Any
 
-from opendataflow.run.process.group import ProcessGroup
+from opendataflow.run.process.process_group import ProcessGroup
 
 
 def test_a_group_is_asked_how_it_is_and_ended_as_one() -> None:

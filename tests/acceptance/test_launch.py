@@ -23,7 +23,7 @@ import pytest
 
 from opendataflow.errors import BadConfig, LeaseLost
 from opendataflow.run.process import launch as module
-from opendataflow.run.process import reaper, tree
+from opendataflow.run.process import process_tree, reaper
 from opendataflow.run.process.command import Command
 from opendataflow.run.process.launch import Terms, launch
 from opendataflow.run.process.logs import LogFile
@@ -125,7 +125,11 @@ def company(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def marked(run: str) -> list[int]:
     wanted = f"ODF_RUN={run}".encode()
-    return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if wanted in tree.environment_of(pid)]
+    return [
+        pid
+        for pid in map(int, filter(str.isdecimal, os.listdir("/proc")))
+        if wanted in process_tree.environment_of(pid)
+    ]
 
 
 def alive(pid: int) -> bool:
@@ -152,7 +156,7 @@ def forget_zombies_of_other_tests() -> None:
 
 
 def zombies() -> list[int]:
-    me, every = os.getpid(), tree.processes().values()
+    me, every = os.getpid(), process_tree.processes().values()
     return [each.pid for each in every if each.parent == me and each.state == "Z" and each.pid not in _others]
 
 
@@ -418,7 +422,7 @@ def test_a_command_that_ignores_term_is_killed_after_its_grace(run: Runner, cloc
 
 def test_a_stopped_command_ends_as_well(run: Runner, clock: Clock) -> None:
     def is_stopped() -> bool:
-        found = tree.processes().get(int(run.output() or "0"))
+        found = process_tree.processes().get(int(run.output() or "0"))
         return found is not None and found.state == "T"
 
     ended = run.sh("echo $$; kill -STOP $$", grace=240, **clock.once(is_stopped))
@@ -467,7 +471,7 @@ def test_daemons_are_found_by_their_mark_where_orphans_cannot_be_adopted(
     run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reaper, "_prctl", lambda: lambda option, argument: False)
-    assert run.daemon("", "sleep 100", env={tree.MARKER: "odf" + uuid.uuid4().hex[:12]}).cancelled
+    assert run.daemon("", "sleep 100", env={process_tree.MARKER: "odf" + uuid.uuid4().hex[:12]}).cancelled
     pid = int((tmp_path / "pid").read_text())
     until(lambda: not alive(pid))
 
@@ -481,8 +485,8 @@ def test_nothing_outlives_us_however_we_die(tmp_path: Path, victim: str) -> None
     process = harness(tmp_path, f"""go("bash", "-c", {command!r})""")
     until(lambda: (tmp_path / "pid").exists() and (tmp_path / "script").exists())
     pids = [int((tmp_path / name).read_text()) for name in ("script", "pid")]
-    between = tree.processes()[pids[0]].parent
-    until(lambda: tree.processes()[pids[1]].parent == between)  # it is adopted
+    between = process_tree.processes()[pids[0]].parent
+    until(lambda: process_tree.processes()[pids[1]].parent == between)  # it is adopted
     for pid in {"we": [process.pid], "the reaper": [between], "both": [between, process.pid]}[victim]:
         os.kill(pid, signal.SIGKILL)
     _, said = process.communicate(timeout=240)
@@ -771,7 +775,7 @@ def test_after_being_stopped_ourselves_the_heartbeat_comes_first(tmp_path: Path)
     process = harness(tmp_path, code)
     until((tmp_path / "pid").exists)
     process.send_signal(signal.SIGSTOP)
-    until(lambda: tree.processes()[process.pid].state == "T")
+    until(lambda: process_tree.processes()[process.pid].state == "T")
     (tmp_path / "successor").touch()
     time.sleep(0.3)  # longer than between two heartbeats
     process.send_signal(signal.SIGCONT)

@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from opendataflow.run.process.tree import processes, with_descendants
+from opendataflow.run.process.process_tree import processes, with_descendants
 from tests.acceptance.test_runjob import BOB, announce
 from tests.support.shell import Shell, statuses
 

@@ -16,7 +16,7 @@ from opendataflow.chaos.breaking import flip
 from opendataflow.chaos.plan import KILL_SPARK, Settings, kinds_of
 from opendataflow.chaos.promises import ANSWERED, ENDED, FENCED, NAMED, NOT_EARLY
 from opendataflow.chaos.workers import BELONGS
-from opendataflow.run.process.tree import environment_of, processes
+from opendataflow.run.process.process_tree import environment_of, processes
 from opendataflow.store.views.soundness import SWEPT
 from tests.support.broken import PATIENCE, until
 from tests.support.postgres import quick_postgres

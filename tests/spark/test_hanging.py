@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from opendataflow.run.process.tree import processes, with_descendants
+from opendataflow.run.process.process_tree import processes, with_descendants
 from tests.acceptance.test_stopping import until
 from tests.support.shell import Shell, statuses
 

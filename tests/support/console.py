@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from opendataflow.model.listen import ListenAddress
+from opendataflow.model.listen_address import ListenAddress
 from opendataflow.project import load, without_file
 from opendataflow.secrets import take
 from opendataflow.store import open_store

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from opendataflow.errors import StoreUnreachable
-from opendataflow.model.listen import ListenAddress
+from opendataflow.model.listen_address import ListenAddress
 from opendataflow.project.settings import Proxy, Token, Web
 from opendataflow.project.web import ADMIN, new_token
 from opendataflow.store import open_store

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..pause import pause
-from ..run.process.tree import Process, environment_of, processes, with_descendants
+from ..run.process.process_tree import Process, environment_of, processes, with_descendants
 from .scratch import Scratch
 
 _HANG = "ODF_CHAOS_HANG"  # a file: the first script that removes it hangs

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from ..errors import BadConfig, MissingDependency, install_command
-from ..model.listen import ListenAddress
+from ..model.listen_address import ListenAddress
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

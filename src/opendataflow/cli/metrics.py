@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import OdfError, StoreUnreachable, UsageError
-from ..model.listen import LOOPBACK, ListenAddress
+from ..model.listen_address import LOOPBACK, ListenAddress
 from .app import App
 from .common import verb
 from .exposition import DEFAULT_PORT, exposed, require, server

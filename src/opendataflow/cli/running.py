@@ -162,7 +162,7 @@ def exit_without_threads(app: App, code: int) -> None:
     """Exit with this code when the app is closed, although job code hangs in a thread; end the processes that it started."""
 
     def exit_now() -> None:
-        from ..run.process.tree import end_below
+        from ..run.process.process_tree import end_below
 
         end_below(spared="java")  # without us, Spark's Java ends by itself and removes its temporary files
         for stream in (sys.stdout, sys.stderr):

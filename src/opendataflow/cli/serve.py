@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import click
 
 from ..errors import MissingDependency, UsageError, install_command
-from ..model.listen import ListenAddress
+from ..model.listen_address import ListenAddress
 from .app import App
 from .common import verb
 from .running import terminating

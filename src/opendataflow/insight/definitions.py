@@ -11,7 +11,7 @@ from ..model.definitions.broken import Definition
 from ..project import Project
 from ..run.decorated_jobs import unapplied
 from ..store import Change, Store
-from ..store.engine.loading import dataset_data, job_data
+from ..store.engine.catalogue_loading import dataset_data, job_data
 from ..tokens import shown_facts
 
 SIGNS = {"add": "+", "change": "~", "remove": "-"}

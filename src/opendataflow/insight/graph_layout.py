@@ -79,7 +79,7 @@ def layout(nodes: Iterable[str], edges: Iterable[Edge], sizes: Sizes = SIZES) ->
 
 
 def levels(nodes: Iterable[str], edges: Iterable[Edge]) -> dict[str, int]:
-    """The column of each node: right of everything that leads to it, and left of what it leads to, but for circles."""
+    """The column of each node: right of everything that leads to it, and left of what it leads to, but for cycles."""
     known = list(nodes)
     forward = _without_circles(known, edges)
     after: dict[str, list[str]] = {node: [] for node in known}

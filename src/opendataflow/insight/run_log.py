@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..errors import InvalidPath, OdfError, UnknownRun
 from ..model import RUNNING
-from ..model.listen import ListenAddress
+from ..model.listen_address import ListenAddress
 from ..model.printable import visible
 from ..project import Project
 from ..run.process import log_reader, logs

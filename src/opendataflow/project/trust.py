@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..errors import BadDefinition, OdfError, UntrustedDefinition
 from ..model import Catalogue, DataLook, Dataset, Job, checks_to_data
 from ..model.definitions.ids import shown
-from ..store.engine.loading import dataset_data, job_data, pool_data
+from ..store.engine.catalogue_loading import dataset_data, job_data, pool_data
 from ..tokens import shown_facts
 from .locations import is_inside, resolve_location, strays
 from .settings import Project

@@ -12,7 +12,7 @@ from secrets import token_urlsafe
 from ..errors import BadId
 from ..model import check_id
 from ..model.definitions.ids import shown
-from ..model.listen import ListenAddress
+from ..model.listen_address import ListenAddress
 from .section import TEXT_TABLE, Section, nearest, one_of, quoted
 from .settings import DEFAULT_LISTEN, Proxy, Token, Web
 

@@ -14,9 +14,9 @@ from ..errors import BadDefinition, JobFailed, ProjectChanged, StoreUnreachable,
 from ..model import READY, Catalogue, Job
 from ..store import Claim, Store, Unreadable
 from .drain_summary import DrainSummary
-from .outdated import Outdated
 from .pending_jobs import PendingJobs
 from .process.signals import Signals
+from .project_changes import Outdated
 from .records import Batch, Result, WaitingBatch, batched
 from .slots import HangingThread, Slots
 from .worker import Worker

@@ -9,7 +9,7 @@ from ..model import Catalogue, Job
 from ..model.definitions.calendar import comes_by_clock
 from ..store import Store
 from .drain_summary import DrainSummary
-from .outdated import Outdated
+from .project_changes import Outdated
 
 
 class PendingJobs:

@@ -27,7 +27,7 @@ from .drivers.base import Backend, Retry, Transaction, Unreadable
 from .engine import candidates, claims, definitions, folding, freshness, limits, run_end
 from .engine.announcing import Announcement, announce, announce_by_clock
 from .engine.claims import ClaimOptions
-from .engine.repeats import wrong_repeat_of
+from .engine.repeated_content import wrong_repeat_of
 from .engine.run_end import FinishedRun
 from .engine.steering import steer
 from .engine.transition import OperatorAct

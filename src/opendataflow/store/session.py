@@ -16,7 +16,7 @@ from ..model import Catalogue, Job
 from ..model.roots import Roots
 from ..pause import pause
 from .drivers.base import Backend, ConnectionLost, Retry, Transaction
-from .engine import candidates, definitions, loading
+from .engine import candidates, catalogue_loading, definitions
 from .records import Published
 
 _T = TypeVar("_T")
@@ -353,7 +353,7 @@ class Session:
         """The current catalogue, in a read-only transaction."""
         revision = tx.send("revision")
         if self._catalogue is None or revision()[0][0] != self._revision:
-            catalogue = loading.load(tx)
+            catalogue = catalogue_loading.load(tx)
             if catalogue.implicit:
                 return catalogue  # the next write transaction stores them
             self._catalogue, self._revision = catalogue, revision()[0][0]
@@ -383,7 +383,7 @@ class Session:
         revision = tx.value("revision")
         if self._catalogue is None or revision != self._revision:
             self._cache_uncommitted = True
-            self._catalogue = loading.load(tx)
+            self._catalogue = catalogue_loading.load(tx)
             if self._catalogue.implicit and tx.value("may_define"):
                 definitions.store_implicit(tx, self._catalogue)
                 self._catalogue = self._catalogue._replace(implicit=())

@@ -16,7 +16,7 @@ from .engine.announcing import Announcement
 from .engine.inputs import ChunkId
 from .engine.recalling import Recall
 from .engine.recover import Recovered, recover
-from .engine.repeats import Repeat
+from .engine.repeated_content import Repeat
 from .engine.transition import OperatorAct
 from .plan_digest import refuse_changed_plan
 from .records import Announced, Rescued, RolledBack, Run, Steered

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..errors import BadConfig
-from ..model.listen import ListenAddress
+from ..model.listen_address import ListenAddress
 from ..model.printable import clean
 from ..project.settings import Web
 from ..project.web import ADMIN, LONGEST_USER, OPERATOR, ROLES, VIEWER

@@ -26,7 +26,7 @@ from .protocol import CarefulProtocol, most_connections
 from .show import STATIC
 
 if TYPE_CHECKING:
-    from ..model.listen import ListenAddress
+    from ..model.listen_address import ListenAddress
     from .site import Site
 
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from opendataflow.cli.exposition import exposed, server
 from opendataflow.errors import BadConfig, UsageError
 from opendataflow.insight.metrics import COUNTER, GAUGE, HISTOGRAM, Figure, Labels, Spread, not_up
-from opendataflow.model.listen import ListenAddress
+from opendataflow.model.listen_address import ListenAddress
 from opendataflow.store.views.counts import BUCKETS
 
 

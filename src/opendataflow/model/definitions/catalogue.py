@@ -20,7 +20,7 @@ from ...errors import (
 )
 from .broken import Broken, BrokenDefinition, Definition
 from .calendar import comes_by_clock
-from .circles import check_no_circle, circles, waits_for
+from .cycles import check_no_cycle, cycles, waits_for
 from .dataset import TODAY, Dataset
 from .ids import is_id, shown
 from .job import Input, Job, Pause, Pool
@@ -89,8 +89,8 @@ class Catalogue(NamedTuple):
         sift(lambda job: _add_producer(job, producers))
         sift(lambda job: partitions.update({job.jobid: _output_partition(job, datasets_by_id)}))
         sift(lambda job: _check_mappings(job, datasets_by_id, partitions[job.jobid]))
-        ways_back = circles({job.jobid: waits_for(job, producers) for job in jobs_by_id.values()})
-        sift(lambda job: check_no_circle(job, ways_back))
+        ways_back = cycles({job.jobid: waits_for(job, producers) for job in jobs_by_id.values()})
+        sift(lambda job: check_no_cycle(job, ways_back))
         made = {dataset.datasetid: dataset for dataset in implicit}
         return cls(
             {name: dataset for name, dataset in datasets_by_id.items() if name in jobs_by_id or name not in made},

@@ -24,7 +24,7 @@ from ..heartbeat import Heartbeat
 from ..process.command import Command
 from ..process.launch import Terms, launch
 from ..process.process_end import ProcessEnd
-from ..process.tree import MARKER, AttemptMark, end_predecessors, mark_of
+from ..process.process_tree import MARKER, AttemptMark, end_predecessors, mark_of
 from ..records import Attempt, ExecutorResult
 
 if TYPE_CHECKING:

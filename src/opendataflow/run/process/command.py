@@ -14,8 +14,8 @@ from typing import Any
 from ...errors import BadConfig, JobFailed
 from ...secrets import child_environment
 from . import reaper
-from .group import ProcessGroup
-from .tree import MARKER
+from .process_group import ProcessGroup
+from .process_tree import MARKER
 
 Child = reaper.Reaped | ProcessGroup
 

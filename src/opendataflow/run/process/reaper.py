@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
-from .tree import Process, below, kill_tree, marked, processes, terminate_topmost, with_orphans
+from .process_tree import Process, below, kill_tree, marked, processes, terminate_topmost, with_orphans
 
 _BEGIN = 60.0  # longest start of a script in seconds, from a possibly slow network disk
 GRACE = 5.0  # between TERM and KILL after the parent died: a successor may be running already

@@ -18,7 +18,7 @@ from ..rows import AnnouncedRow, ChunkRow, EventRow, Status, as_objects, compact
 from ..version_records import Recalled, VersionId, recalled
 from . import candidates, transition
 from .inputs import ChunkId
-from .repeats import Repeat, refuse_repeat
+from .repeated_content import Repeat, refuse_repeat
 from .transition import OUTSIDE, OperatorAct
 
 _BATCH = 10_000

@@ -12,8 +12,8 @@ from ...tokens import is_token
 from ..drivers.base import Transaction
 from ..records import AppliedProject, Change
 from ..rows import JobItem, compact
+from .catalogue_loading import dataset_data, job_data, pool_data
 from .inputs import chunks_in_order
-from .loading import dataset_data, job_data, pool_data
 
 
 def store_implicit(tx: Transaction, catalogue: Catalogue) -> None:

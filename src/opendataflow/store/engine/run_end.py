@@ -15,7 +15,7 @@ from ..records import Claim, Rescued, Run
 from ..rows import Expired, compact, manifest_data
 from . import candidates, transition
 from .inputs import ChunkId
-from .repeats import Product, repeated
+from .repeated_content import Product, repeated
 
 _NOTHING = Manifest()  # the manifest of data that is only tracked
 

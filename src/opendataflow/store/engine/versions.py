@@ -14,7 +14,7 @@ from ..rows import ChunkRow, EventRow, as_objects
 from ..version_records import Recalled
 from . import transition
 from .inputs import ChunkId
-from .repeats import refuse_repeat, wrong_repeat_of
+from .repeated_content import refuse_repeat, wrong_repeat_of
 from .transition import OUTSIDE, OperatorAct, StatusChange
 
 _LOOK_BACK = 1000  # in events

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from .. import records
 from ..engine.inputs import ChunkId
-from ..engine.repeats import known_contents
+from ..engine.repeated_content import known_contents
 from ..records import Event
 from ..rows import compact
 from .view import View

@@ -8,7 +8,7 @@ import pytest
 
 from opendataflow.errors import ProjectChanged
 from opendataflow.project import load
-from opendataflow.run.outdated import Outdated
+from opendataflow.run.project_changes import Outdated
 
 PROJECT = """
 [dataset.raw]

@@ -13,7 +13,7 @@ def waits_for(job: Job, producers: dict[str, Job]) -> set[str]:
     return {producers[datasetid].jobid for datasetid in read if datasetid in producers}
 
 
-def circles(waits: dict[str, set[str]]) -> dict[str, list[str]]:
+def cycles(waits: dict[str, set[str]]) -> dict[str, list[str]]:
     """The jobs in a cycle, each with its cycle; jobs that only wait for one are not included."""
     from graphlib import CycleError, TopologicalSorter
 
@@ -37,10 +37,10 @@ def circles(waits: dict[str, set[str]]) -> dict[str, list[str]]:
     return found
 
 
-def check_no_circle(job: Job, circles: dict[str, list[str]]) -> None:
+def check_no_cycle(job: Job, cycles: dict[str, list[str]]) -> None:
     """Raise Cycle if a job waits for itself."""
-    if job.jobid in circles:
+    if job.jobid in cycles:
         raise Cycle(
-            f"jobs wait for each other in a circle: {' → '.join(circles[job.jobid])}",
+            f"jobs wait for each other in a circle: {' → '.join(cycles[job.jobid])}",
             hint="To read an earlier chunk of a downstream dataset, use the mapping lag.",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opendataflow.run.process.tree import mark_of
+from opendataflow.run.process.process_tree import mark_of
 
 OWN = 70_000
 

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 
-from .tree import Process
+from .process_tree import Process
 
 
 class ProcessGroup:
