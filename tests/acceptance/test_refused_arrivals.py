@@ -54,6 +54,18 @@ def test_each_cause_of_a_range_of_refusals_is_named(shop: Odf) -> None:
     assert lines[first + 2].startswith("         2025-11-14: NOT_VALIDATED: orders 2025-11-14: drift")
 
 
+def test_the_command_that_shows_more_causes_shows_all_of_them(shop: Odf) -> None:
+    for n in range(1, 9):
+        deliver(shop.folder, f"2025-11-{n:02}", id=[n], amount=[1.0], **{"other_" + "abcdefgh"[n - 1]: [n]})
+    shop("discover", "orders", "--quiet-for", "0", code=13)
+    (told,) = (line for line in shop("status").out.splitlines() if "more causes" in line)
+    more, _, command = told.strip().partition(": ")
+    assert more == "3 more causes"
+    shown = shop(*command.split()[1:]).out
+    assert all(f"2025-11-{n:02}: NOT_VALIDATED" in shown for n in range(1, 9))
+    assert "more causes" not in shown
+
+
 TRACKED = """
 [dataset.names]
 location = "names/{dataid}.csv"
