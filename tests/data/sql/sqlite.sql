@@ -230,10 +230,9 @@ left join datastatus s on s.datasetid = c.datasetid and s.dataid = c.dataid and 
 order by c.position
 
 -- name: chunks_unheld
-select s.datasetid, s.dataid from datastatus s left join run r on r.runid = s.runid and r.status = 'RUNNING'
+select s.datasetid, s.sort_key, s.dataid from datastatus s left join run r on r.runid = s.runid and r.status = 'RUNNING'
 where s.locktype = 'OUT' and s.status = 'RUNNING' and s.status <> 'READY' and r.runid is null
   and (:datasetid = '' or s.datasetid = :datasetid) and (:dataid = '' or s.dataid = :dataid)
-order by s.datasetid, s.sort_key, s.dataid
 
 -- name: chunks_unsettled
 select s.datasetid, s.dataid, s.jobid, s.status, s.modified, s.runid, s.tries, s.sort_key, r.status as run_status, r.outcome, r.detail, r.owner,

@@ -63,7 +63,8 @@ class ChunkViews(View):
 
     def unheld(self, datasetid: str = "", dataid: str = "") -> list[tuple[str, str]]:
         """RUNNING chunks that no run holds: someone set them so by SQL, and no run will end them."""
-        return self._fetch(lambda row: (row[0], row[1]), "chunks_unheld", datasetid=datasetid, dataid=dataid)
+        rows = self._fetch(tuple, "chunks_unheld", datasetid=datasetid, dataid=dataid)
+        return [(name, each) for name, _, each in sorted(rows)]
 
     def whole_chunks_between(self, datasetid: str, from_key: str, to_key: str) -> Iterator[Chunk]:
         """Every chunk between two positions, both included, page by page."""
