@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from . import files
 from .errors import BadDefinition, OdfError
+from .files.versions import VERSIONED
 from .model import Catalogue, DataLook, Dataset, InputChunk, Receipt, decide, span, validation
 from .model.definitions.dataset import POSTGRES, is_table_location, table_name
 from .project import Environment, leads_outside, location_of
@@ -136,7 +139,7 @@ def _place(
             dataset = catalogue.dataset(name)
             location = locations.of(name, claim.dataid)
             looked[f"{name} {claim.dataid}"] = location or dataset.hostname or NO_LOCATION
-            problem = _problem_with_table_place(environment, dataset)
+            problem = _problem_with_table_place(environment, dataset) or _problem_with_versions(dataset, location)
             if not problem and location and not files.is_writable(location):
                 problem = f"{location} cannot be written"
             if problem:
@@ -152,7 +155,7 @@ def place_of_output(environment: Environment, dataset: Dataset, dataid: str) -> 
     """Whether an output has a place inside the environment; whether it can be written, only the worker knows."""
     try:
         location = location_of(environment, dataset, dataid)
-        problem = _problem_with_table_place(environment, dataset)
+        problem = _problem_with_table_place(environment, dataset) or _problem_with_versions(dataset, location)
     except OdfError as error:
         return DataLook(error.message)
     return DataLook(problem, {f"{dataset.datasetid} {dataid}": location})
@@ -160,6 +163,18 @@ def place_of_output(environment: Environment, dataset: Dataset, dataid: str) -> 
 
 def _problem_with_table_place(environment: Environment, dataset: Dataset) -> str:
     return outside_hosts(environment, dataset) or _problem_with_table(dataset)
+
+
+def _problem_with_versions(dataset: Dataset, location: str) -> str:
+    """The problem with a file, for instance a plain chunk of before, in the place of the folder of versions."""
+    if dataset.kind == "table" or dataset.options.get("layout") != VERSIONED or not os.path.isfile(location):
+        return ""
+    folder, name = posixpath.split(dataset.location)
+    other = posixpath.join(folder, "versions", name)  # the suffix says the format
+    return (
+        f'{location} is a file, and layout = "versioned" makes a folder there: '
+        f'set location = "{other}" on dataset {dataset.datasetid}, and odf apply'
+    )
 
 
 def _problem_with_input(environment: Environment, dataset: Dataset, location: str) -> str:

@@ -73,3 +73,22 @@ def test_a_chunk_that_became_a_pipe_after_it_was_announced_is_refused_without_wa
     shell.script("load.sh", "cat $raw_location")
     refused = shell.runjob("./load.sh", "a", code=12)
     assert "a named pipe" in refused.err
+
+
+def test_names_that_do_not_fit_the_partition_are_named_in_one_line_and_stop_nothing(shell: Shell) -> None:
+    partition = 'partition = "day"\nready = { marker = "{dataid}.done" }\n'
+    shell.write(
+        "dataflow.toml", f"{TOML}{partition}".replace("raw/{dataid}.csv", 'raw/{dataid}.csv"\npartition = "day')
+    )
+    shell.odf("apply", "--yes")
+    for name in ("2025-11-12", "2025-11-32", "2025-02-30", "_half", ".hidden", "a", "b"):
+        shell.write(f"data/raw/{name}.csv", f"{name}\n")
+    found = shell.odf("discover", "raw", "--quiet-for", "0")
+    assert "2025-11-12  READY" in found.out
+    (line,) = (each for each in found.err.splitlines() if "partition" in each)
+    assert (
+        line == "raw: 4 names fit no day of its partition, and are left out: 2025-02-30.csv, 2025-11-32.csv, a.csv, …"
+    )
+    for name in ("2025-11-12/1.csv", "2025-11-12.done"):
+        shell.write(f"data/parts/{name}", "1\n")
+    assert "partition" not in shell.odf("discover", "parts").err, "a marker is no chunk"

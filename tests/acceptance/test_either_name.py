@@ -32,7 +32,10 @@ def test_a_dataset_stands_for_the_job_that_produces_it(flow: Shell) -> None:
         taken = flow.odf(*words.split())
         assert "clean is a dataset; job load produces it: taken for load" in taken.err, words
         assert taken.out == named.out, words
-    assert "raw is a dataset" in flow.odf("why", "raw", code=2).err  # nothing here produces it
+    told = flow.odf("why", "raw", code=2).err  # nothing here produces it
+    assert "UNKNOWN_JOB: raw is a dataset, and no job; no job produces it\n" in told
+    assert "odf late raw" in told
+    assert "odf explain raw 1\n" in flow.odf("why", "raw", "1", code=2).err
     assert "UNKNOWN_JOB" in flow.odf("why", "nothing", code=2).err
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from opendataflow import Dataset, Input, Job, Mapping, Partition, Pool, Store
+from opendataflow import Dataset, Input, Job, Manifest, Mapping, Partition, Pool, Store
 from opendataflow.model import Answer, Receipt, dataids
 from tests.support.flows import claim_one, dataset, drain, job, put
 from tests.support.odf import Odf
@@ -404,3 +404,58 @@ def test_explain_says_why_the_clock_does_not_announce_a_chunk(store: Store, odf:
     for dataid in ("2026-11-07", "2026-11-08"):
         told = odf("explain", "bd", dataid).out
         assert f"bd {dataid} is not there: never produced: the calendar of bd leaves it out" in told
+
+
+@pytest.mark.parametrize("before", ["2013-01-01", "2013-01-06"], ids=["published", "never produced"])
+def test_a_running_chunk_that_no_run_holds_says_so_at_every_door(flow: Store, odf: Odf, before: str):
+    if before == "2013-01-06":
+        put(flow, "clean", before, "RUNNING", jobid="cleaning")
+    else:
+        odf("dml", f"update job_status set status = 'RUNNING' where dataid = '{before}'")
+    here, no_run = f"clean {before}", "and no run holds it"
+    way = f"odf resubmit {here} --force"
+    of_chunk = odf("why", "cleaning", before, "--json").data["reasons"][0]
+    assert (no_run in of_chunk["text"], of_chunk["commands"]) == (True, [way])
+    (of_job,) = (each for each in odf("why", "cleaning", "--json").data["reasons"] if "no run holds" in each["text"])
+    assert (f"1 chunk of clean is RUNNING, {no_run}: {before}" in of_job["text"], of_job["commands"]) == (True, [way])
+    for command in (("why", "report", "2013-01"), ("explain", "clean", before)):
+        told = odf(*command).out
+        assert (no_run in told, way in told) == (True, True), command
+    for verb in ("resubmit", "hold"):
+        refused = odf(verb, *here.split(), code=14).err
+        assert f"LOCKED: {here} is RUNNING, {no_run}\n" in refused
+        assert f"odf {verb} {here} --force" in refused
+    assert f"1 chunk RUNNING, {no_run} ({here}): odf recover" in odf("check", code=2).out
+    odf(*way.split()[1:])
+    assert "no run holds" not in odf("check", code=2).out + odf("explain", *here.split()).out
+    assert "no run holds" not in odf("why", "cleaning", "2013-01-04").out, "a run holds this one"
+
+
+def test_a_page_of_history_names_an_older_one_only_where_there_is_one(flow: Store, odf: Odf):
+    n = len(odf("history", "clean", "2013-01-01", "--json").data["events"])
+    assert "older:" not in odf("history", "clean", "2013-01-01", "-n", str(n)).out
+    (older,) = (each for each in odf("history", "clean", "2013-01-01", "-n", "1").out.splitlines() if "older:" in each)
+    assert "claimed" in odf(*older.removeprefix("older: odf ").split()).out
+
+
+def test_an_exit_by_a_signal_is_named(flow: Store, odf: Odf):
+    flow.fail(claim_one(flow, "cleaning"), "JOB_FAILED", "ended by signal 15 (SIGTERM) after 3 s: bye", exit_code=-15)
+    (header, line) = odf("runs", "-n", "1").out.splitlines()[0], odf("runs", "-n", "1").out.splitlines()[2]
+    assert line[header.index("exit") :].split()[0] == "SIGTERM"
+    assert "(SIGTERM): " in odf("why", "cleaning", "2013-01-06").out
+    assert odf("runs", "-n", "1", "--json").data[0]["exit_code"] == -15
+
+
+def test_why_says_of_a_chunk_that_was_rolled_back_what_history_says(odf: Odf, store: Store):
+    store.register([dataset("raw"), dataset("clean")], [job("load", "raw", writes="clean")])
+    store.announce("raw", ["1"])
+    for content in "ab":
+        manifest = Manifest(location=f"/clean/{content}", fingerprint=content)
+        store.commit(claim_one(store, "load"), {"clean": manifest})
+        if content == "a":
+            store.resubmit("clean", ["1"])
+    store.rollback("clean", "1", why="b is wrong")
+    assert "rolled back" in odf("history", "clean", "1").out
+    told = odf("why", "load", "1").out
+    assert "rolled back by " in told
+    assert ": b is wrong" in told

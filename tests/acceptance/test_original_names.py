@@ -199,6 +199,7 @@ def test_all_verbs_print_the_same_clock(bob: Shell) -> None:
         "timeline",
         "report",
         "status --at now",
+        "log 1",
     )
     for verb in verbs:
         printed = bob.odf(*verb.split(), TZ="America/New_York").out

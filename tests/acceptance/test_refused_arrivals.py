@@ -54,6 +54,36 @@ def test_each_cause_of_a_range_of_refusals_is_named(shop: Odf) -> None:
     assert lines[first + 2].startswith("         2025-11-14: NOT_VALIDATED: orders 2025-11-14: drift")
 
 
+def test_the_command_that_shows_more_causes_shows_all_of_them(shop: Odf) -> None:
+    for n in range(1, 9):
+        columns: dict[str, list[object]] = {"id": [n], "amount": [1.0], f"other_{'abcdefgh'[n - 1]}": [n]}
+        deliver(shop.folder, f"2025-11-{n:02}", **columns)
+    shop("discover", "orders", "--quiet-for", "0", code=13)
+    (told,) = (line for line in shop("status").out.splitlines() if "more causes" in line)
+    more, _, command = told.strip().partition(": ")
+    assert more == "3 more causes"
+    shown = shop(*command.split()[1:]).out
+    assert all(f"2025-11-{n:02}: NOT_VALIDATED" in shown for n in range(1, 9))
+    assert "more causes" not in shown
+
+
+def test_values_that_do_not_fit_are_no_new_columns(odf: Odf) -> None:
+    text = TOML.replace("{dataid}.parquet", "{dataid}.csv").replace(
+        'DOUBLE"', 'DOUBLE"\nchecks = { rows = { min = 1 } }'
+    )
+    (odf.folder / "dataflow.toml").write_text(text)
+    odf("migrate")
+    odf("apply", "--yes")
+    (odf.folder / "data/orders").mkdir(parents=True)
+    (odf.folder / "data/orders/2025-11-12.csv").write_text("id,amount\n1,5\nabc,7\n")
+    refused = odf("ready", "orders", "2025-11-12", code=13).err
+    assert "drift: misfits 1, example abc,7" in refused
+    assert "new columns" not in refused
+    assert "(values do not fit the types of the columns; to see them: odf schema orders)" in refused
+    (odf.folder / "data/orders/2025-11-12.csv").write_text("id,amount,more\n1,5,abc\n")
+    assert "(to accept the new columns: odf schema orders)" in odf("ready", "orders", "2025-11-12", code=13).err
+
+
 TRACKED = """
 [dataset.names]
 location = "names/{dataid}.csv"

@@ -126,6 +126,23 @@ def test_it_is_over_when_an_attempt_passes(shop: Odf) -> None:
     assert shop("recover", "--json").data["causes"] == []
 
 
+def test_it_is_over_when_its_input_gets_another_version(shop: Odf) -> None:
+    deliver(shop, "a,b\n1,2\n3,4\n")
+    shop("ready", "--again", "raw", DAY)
+    assert shop("why", "load", "--json").data["verdict"] == "YES"
+    assert shop("why", "load", DAY, "--json").data["verdict"] == "YES"
+    assert shop("check").code == 0
+    assert shop("status", "--json").data["reasons"] == []
+    assert shop("recover", "--json").data["causes"] == []
+    figures = {each["name"]: each["values"] for each in shop("metrics", "--json").data}
+    assert not figures.get("odf_refused")
+    assert "INVALID_PATH" not in shop("explain", "clean", DAY, "--json").data["meaning"]
+    client = console(shop.folder, shop.store_url)
+    SITES[-1].kept.forget()
+    assert "INVALID_PATH" not in client.get("/").text
+    shop("run", "load", "--dataid", DAY)
+
+
 def test_a_chunk_that_waits_for_its_input_again_is_not_refused(shop: Odf) -> None:
     shop("dml", f"update datastatus set status = 'RESUBMIT' where datasetid = 'raw' and dataid = '{DAY}'")
     assert shop("why", "load", DAY, "--json").data["verdict"] == "DATA_NOT_READY"

@@ -158,3 +158,26 @@ def test_what_lay_at_a_location_of_several_chunks_is_not_the_output_of_a_handsha
     assert "is unchanged since the script started" in refused.err
     total.write_text("whole\n")
     shell.odf("end", started["ODF_RUN"], "READY")
+
+
+def test_a_plain_file_in_the_place_of_the_folder_of_versions_is_named_with_the_way_out(home: Shell) -> None:
+    home.write("dataflow.toml", PROJECT)
+    home.script("jobs/load.sh", 'echo $dataid >"$out_location"')
+    home.odf("apply", "--yes")
+    home.odf("ready", "raw", "1..2")
+    home.odf("drain", "load")
+    file = home.folder / "data" / "out" / "2.csv"
+    home.write("dataflow.toml", PROJECT.replace("repeats = true", 'repeats = true\nlayout = "versioned"'))
+    told = f'{file} is a file, and layout = "versioned" makes a folder there: set location = "out/versions/{{dataid}}.csv" on dataset out'
+    assert f"note: {told.replace('2.csv', '1.csv')}" in home.odf("apply", "--yes").err
+    home.odf("resubmit", "out", "2")
+    assert told in home.odf("why", "load", "2", code=None).out, "before any attempt"
+    assert told in home.odf("drain", "load", code=12).out
+    assert "REFUSED" in home.odf("status").out, "no try is used up"
+    text = PROJECT.replace('"out/{dataid}.csv"', '"out/versions/{dataid}.csv"')
+    home.write("dataflow.toml", text.replace("repeats = true", 'repeats = true\nlayout = "versioned"'))
+    assert "note:" not in home.odf("apply", "--yes").err
+    home.odf("run", "load", "--dataid", "2")
+    assert sorted(path.name for path in (home.folder / "data" / "out").iterdir()) == ["1.csv", "2.csv", "versions"]
+    home.odf("rollback", "out", "2")
+    assert home.odf("head", "out", "2").out == "2\n"

@@ -204,3 +204,22 @@ def test_refused_arrivals_are_known_until_something_happens_to_their_chunk(store
     tell(store, 3, "announced", "- → READY", datasetid="raw", jobid="outside")
     assert [event.dataid for event in store.views.refusals_until(at(2))] == ["1"]
     assert store.views.refusals_until(at(0)) == store.views.refusals_until(at(3)) == []
+
+
+@pytest.mark.parametrize("name", ["NOT_VALIDATED", "UNTRUSTED_DEFINITION"])
+def test_a_refused_attempt_counts_while_its_inputs_have_the_versions_that_it_was_about(store: Store, name: str) -> None:
+    chain(store)
+    store.announce("raw", ["1"], manifests={"1": Manifest(bytes=1)})
+    answer = Answer("validated", False, {}, "changed", own_no=name if name == "UNTRUSTED_DEFINITION" else "")
+    store.give_back(claim_one(store, "make"), Receipt("make", "1", (answer,)), "changed")
+    refused = now()
+    assert [event.after for event in store.views.refusals("make")] == [name]
+    store.announce("raw", ["1"], manifests={"1": Manifest(bytes=2)})
+    counts = [name] if name == "UNTRUSTED_DEFINITION" else []
+    assert [event.after for event in store.views.refusals("make")] == counts
+    corrected = now()
+    store.rollback("raw", "1")
+    assert [event.after for event in store.views.refusals("make")] == [name]
+    assert [event.after for event in store.views.refusals_until(refused)] == [name]
+    assert [event.after for event in store.views.refusals_until(corrected)] == counts
+    assert [event.after for event in store.views.refusals_until(now())] == [name]

@@ -92,7 +92,7 @@ def discover_verb(app: App, datasets: tuple[str, ...], quiet_for: float | None, 
     refused: dict[str, OdfError] = {}
     for dataset in wanted:
         try:
-            arrived[dataset.datasetid] = discover(worker, dataset, quiet_for=quiet_for, dry_run=dry_run)
+            arrived[dataset.datasetid] = discover(worker, dataset, quiet_for=quiet_for, dry_run=dry_run, say=app.say)
         except OdfError as error:
             if len(wanted) == 1:
                 raise

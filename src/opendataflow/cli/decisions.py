@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import NothingToDo
+from ..errors import NothingToDo, UnknownJob
 from ..model import RUNNING, YES, Answer, check_id
 from .app import App, Line, named_facts, one_line, table, up_to_date
 from .at import at_option, moment_of, remark_lines
@@ -47,7 +47,12 @@ def why_verb(app: App, job: str, dataid: str | None, moment: str | None) -> int:
     if dataid is not None:
         check_id("dataid", dataid)
     jobid = job_named(app, job)
-    if jobid not in app.store.catalogue().jobs and ("job", jobid) not in app.store.catalogue().broken:
+    catalogue = app.store.catalogue()
+    if jobid not in catalogue.jobs and ("job", jobid) not in catalogue.broken:
+        if jobid in catalogue.datasets:
+            overview = f"What is there: odf status {jobid}; what is late: odf late {jobid}"
+            hint = f"What happened to this chunk: odf explain {jobid} {dataid}" if dataid else overview
+            raise UnknownJob(f"{jobid} is a dataset, and no job; no job produces it", hint=hint)
         from .running import refuse_unapplied
 
         refuse_unapplied(app, jobid)

@@ -218,6 +218,8 @@ def _exceptions(overview: Overview, width: int) -> Iterator[Line]:
     for each in overview.reasons:
         cause = cause_key(each.why, (each.datasetid, each.dataid))
         whys.setdefault((each.datasetid, each.status), {}).setdefault(cause, []).append(each)
+    # Of one dataset alone, all of them.
+    is_alone = len(overview.untouched) + sum(len(block.lines) for block in overview.blocks) == 1
     for exception in overview.exceptions:
         shown = ranges_text(exception.ranges, _RANGES, more=exception.more)
         causes = list(whys.get((exception.datasetid, exception.status), {}).values())
@@ -227,11 +229,12 @@ def _exceptions(overview: Overview, width: int) -> Iterator[Line]:
         if is_one:
             segments.append((f": {one_line(causes[0][0].why)}", "faint"))
         yield _cut(segments, width)
-        for alike in () if is_one else causes[:_CAUSES]:
+        most = len(causes) if is_alone else _CAUSES
+        for alike in () if is_one else causes[:most]:
             more = f" and {len(alike) - 1:,} more" if len(alike) > 1 else ""
             yield _cut([(f"{'':9}{alike[0].dataid}{more}: {one_line(alike[0].why)}", "faint")], width)
-        if len(causes) > _CAUSES:
-            yield [(f"{'':9}{len(causes) - _CAUSES:,} more causes: odf status {exception.datasetid} --chunks", "faint")]
+        if len(causes) > most:
+            yield [(f"{'':9}{len(causes) - most:,} more causes: odf status {exception.datasetid}", "faint")]
 
 
 def _hints(overview: Overview) -> Iterator[Line]:

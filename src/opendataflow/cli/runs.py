@@ -50,6 +50,7 @@ def _lines(store: Store, page: Sequence[Run], most: int, command: str) -> Iterat
         yield "no runs"
         return
     from ..insight.usual import so_far
+    from ..insight.words import exit_text
 
     header = ["run", "job", "dataid", "epoch", "outcome", "started", "took", "exit", "detail"]
     rows = []
@@ -57,7 +58,8 @@ def _lines(store: Store, page: Sequence[Run], most: int, command: str) -> Iterat
         ended, started, took, detail = how_it_went(run)
         if run.status == RUNNING:
             took = so_far(store, run)
-        rows.append((run.runid, run.jobid, run.dataid, run.epoch, ended, started, took, run.exit_code, detail))
+        code = exit_text(run.exit_code)
+        rows.append((run.runid, run.jobid, run.dataid, run.epoch, ended, started, took, code, detail))
     yield from table(header, rows)
     if len(page) == most:
         yield [("older: ", "faint"), (f"{command} --before {page[-1].runid}", "command")]

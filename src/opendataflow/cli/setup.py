@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,9 +85,10 @@ def apply_verb(app: App, dry_run: bool, prune: bool, no_code: bool, yes: bool) -
 
     with _compared(app) as store:
         changes = register(store, dry_run=True)
+        misplaced = _without_place(project, store, changes)
     lines = [line for change in changes for line in described(change)] or ["the store is in line with the project"]
     facts = [change._replace(before=shown_facts(change.before), after=shown_facts(change.after)) for change in changes]
-    for line in (*_without_beginning(project, jobs), *unfenced(project.datasets, jobs)):
+    for line in (*_without_beginning(project, jobs), *unfenced(project.datasets, jobs), *misplaced):
         app.say(f"note: {line}")
     if dry_run:
         app.show({"changes": facts, "applied": False}, lambda: lines)
@@ -176,6 +177,21 @@ def _without_beginning(project: Project, jobs: tuple[Job, ...]) -> list[str]:
 
     datasets = {dataset.datasetid: dataset for dataset in project.datasets}
     return [no_beginning(job.jobid, name) for job in jobs for name in without_beginning(job, datasets)]
+
+
+def _without_place(project: Project, store: Store, changes: Sequence[Change]) -> list[str]:
+    """For each changed dataset with versions, why a new version of its first chunk could not be written."""
+    from ..files.versions import VERSIONED
+    from ..gate import place_of_output
+
+    changed = {each.name for each in changes if each.what == "dataset" and each.action == "change"}
+    return [
+        look.problem
+        for dataset in project.datasets
+        if dataset.datasetid in changed and dataset.options.get("layout") == VERSIONED
+        for chunk in store.views.chunks(dataset.datasetid, n=1)
+        if (look := place_of_output(project.environment, dataset, chunk.dataid)).problem
+    ]
 
 
 def _without_code(app: App, project: Project, prune: bool) -> tuple[Job, ...]:

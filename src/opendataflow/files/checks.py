@@ -35,8 +35,11 @@ class ChecksFailed(NotValidated):
         self.datasetid, self.dataid = datasetid, dataid
         self.results = tuple(results)
         failed = "; ".join(described(result) for result in results if result.refuses)
-        if any(result.refuses and result.kind == "drift" for result in results):
-            failed += f" (to accept the new columns: odf schema {datasetid})"
+        if drift := [result.figures for result in results if result.refuses and result.kind == "drift"]:
+            way = "values do not fit the types of the columns; to see them"
+            if any(figures.get("differences") for figures in drift):
+                way = "to accept the new columns"
+            failed += f" ({way}: odf schema {datasetid})"
         super().__init__(f"{datasetid} {dataid}: {failed}", hint=hint)
 
 

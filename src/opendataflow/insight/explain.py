@@ -205,6 +205,8 @@ def meaning_now(
     meaning = meaning_of(dataset, dataid, status, manifest, newest_first)
     if status is None and is_expected(store, store.catalogue(), dataset, dataid):
         meaning += ", although it is expected by now"
+    if status == RUNNING and isinstance(store, Views) and store.unheld(dataset.datasetid, dataid):
+        return f"set RUNNING by SQL, and no run holds it: odf resubmit {dataset.datasetid} {dataid} --force"
     last = newest_first[0] if newest_first and status != READY else None
     if last is not None and last.kind == "refused" and last.jobid != OUTSIDE:
         counts = any(event.eventid == last.eventid for event in store.refusals())

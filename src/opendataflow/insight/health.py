@@ -56,6 +56,10 @@ def health(store: Store, named: Sequence[str] = (), *, since: str | None = None,
         *([f"{count(len(catalogue.broken), 'broken definition')}: odf doctor"] if catalogue.broken else []),
         *([f"{count(len(over), 'run')} lost: odf rescue"] if over else []),
     ]
+    if counts[RUNNING] and (unheld := _unheld(store, catalogue, names, since, until)):
+        (name, dataid), n = unheld[0], len(unheld)
+        them = "it" if n == 1 else "them"
+        critical.append(f"{many(n)} RUNNING, and no run holds {them} ({name} {dataid}): odf recover")
     aside = counts[HOLD] + counts[PENDING]
     overdue = _overdue(store, named, since, until) if is_declared(catalogue) else None
     warning = [
@@ -86,6 +90,14 @@ def _overdue(store: Store, named: Sequence[str], since: str | None, until: str |
         return (not named or name in named) and _is_within(datasets[name].partition, dataid, since, until)
 
     return len(late(store, is_meant, chains=False, only_deadlines=True, most=MOST_LATE).late)
+
+
+def _unheld(
+    store: Store, catalogue: Catalogue, names: set[str], since: str | None, until: str | None
+) -> list[tuple[str, str]]:
+    """The RUNNING chunks of these datasets that no run holds."""
+    found = [chunk for chunk in store.views.unheld() if chunk[0] in names]
+    return [chunk for chunk in found if _is_within(catalogue.datasets[chunk[0]].partition, chunk[1], since, until)]
 
 
 def _is_within(partition: Partition, dataid: str, since: str | None, until: str | None) -> bool:

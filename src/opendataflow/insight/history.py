@@ -117,8 +117,8 @@ def history(
     found = {each.eventid: each for each in _told_late(store, meant, kinds, stretch, newest)}
     partly: int | None = None
     left, floor = stretch, stretch.before - 1
-    for way, is_partial in _ways(store, meant, kinds, n):
-        if len(found) >= n or left.before <= left.floor + 1:
+    for way, is_partial in _ways(store, meant, kinds, n + 1):  # one more: whether there is an older page
+        if len(found) > n or left.before <= left.floor + 1:
             break
         if is_partial and partly is None:
             partly = left.before
@@ -130,10 +130,7 @@ def history(
         }
         left, floor = left._replace(before=look.floor + 1), look.floor
     page = sorted(found.values(), key=lambda each: -each.eventid)[:n]
-    if len(page) == n:
-        older = page[-1].eventid if page[-1].eventid > stretch.floor + 1 else None
-    else:
-        older = floor + 1 if floor > stretch.floor else None
+    older = page[-1].eventid if len(found) > n else floor + 1 if floor > stretch.floor else None
     return HistoryPage(tuple(map(_happened, page)), older, partly)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -52,6 +53,12 @@ def gist(detail: str | None, most: int = 200) -> str:
     is_script = len(lines) > 1 and _HOW_A_SCRIPT_ENDED.match(lines[0])
     line = lines[-1] if is_script else _HOW_A_SCRIPT_ENDED.sub("", lines[0], 1)
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def exit_text(code: int | None) -> str:
+    """The exit code of a process, or the name of the signal that a negative one stands for."""
+    names = {-each.value: each.name for each in signal.Signals}
+    return "" if code is None else names.get(code, str(code))
 
 
 def said(text: str | None, most: int = 300) -> str:

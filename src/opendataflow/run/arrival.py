@@ -6,7 +6,7 @@ import os
 import posixpath
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .. import files
@@ -27,6 +27,7 @@ from .worker import Worker
 Listing = tuple[ManifestFile, ...] | OdfError | None
 
 _QUIET, _LONGEST_QUIET = 2.0, 24 * 60 * 60  # seconds
+_SHOWN = 3  # names that are left out
 _is_name = re.compile(r"[^/\0]+").fullmatch
 _UNSEEN = "Check that the chunk has arrived. To announce it without inspection: --unseen"
 
@@ -91,17 +92,32 @@ def _record_refusal(worker: Worker, dataset: Dataset, dataid: str, problem: OdfE
 
 
 def discover(
-    worker: Worker, dataset: Dataset, *, quiet_for: float | None = None, dry_run: bool = False
+    worker: Worker,
+    dataset: Dataset,
+    *,
+    quiet_for: float | None = None,
+    dry_run: bool = False,
+    say: Callable[[str], None] = lambda text: None,
 ) -> list[Arrived]:
-    """Find new chunks by the location template and announce each one independently."""
+    """Find new chunks by the location template and announce each one independently.
+
+    `say` is told which names are left out because they do not fit the dataset's partition.
+    """
     store, project = worker.store, worker.project
     store.check_environment(project.environment.name)
     require(project, dataset, store.applied, on_spark=False)
     marker, quiet = _ready_rule(dataset)
     quiet = quiet if quiet_for is None else quiet_for
-    present, not_utf8 = candidates(project, dataset)
+    present, not_utf8, unfit = candidates(project, dataset)
     if not present:
         _check_mounted(worker, dataset)
+    is_marker = re.compile(".+".join(map(re.escape, marker.split("{dataid}")))).fullmatch
+    if unfit := sorted(path for path in unfit if not is_marker(posixpath.basename(path))):
+        fit, left = ("name fits", "is left out") if len(unfit) == 1 else ("names fit", "are left out")
+        these = ", ".join(unfit[:_SHOWN]) + ", …" * (len(unfit) > _SHOWN)
+        say(
+            f"{dataset.datasetid}: {len(unfit):,} {fit} no {dataset.partition.type} of its partition, and {left}: {these}"
+        )
     found = {dataid: location for dataid, location in present if not marker or _has_marker(location, marker, dataid)}
     before: dict[str, Listing] = {}
     for dataid, location in found.items():
@@ -211,10 +227,10 @@ def _has_marker(location: str, marker: str, dataid: str) -> bool:
     return files.exists(posixpath.join(folder, marker.replace("{dataid}", dataid)))
 
 
-def candidates(project: Project, dataset: Dataset) -> tuple[list[tuple[str, str]], list[str]]:
+def candidates(project: Project, dataset: Dataset) -> tuple[list[tuple[str, str]], list[str], list[str]]:
     """(dataid, location) of everything that matches the location template, in the order of the dataids.
 
-    Also returns matching paths whose names are not UTF-8 and therefore not dataids.
+    Also returns matching paths whose names are not UTF-8 and therefore not dataids, and those that do not fit the partition.
     """
     from ..model import sort_key
 
@@ -247,12 +263,17 @@ def candidates(project: Project, dataset: Dataset) -> tuple[list[tuple[str, str]
             if (text := storable(name)) != name and fits(text.replace("\ufffd", "x"))
         ]
     found: dict[str, str] = {}
+    unfit: list[str] = []
     for path in paths:
         match = matcher.fullmatch(path)
-        dataid = _dataid(dataset, match.groupdict()) if match else None
-        if dataid is not None and files.is_data(posixpath.basename(path)):
+        if match is None or not files.is_data(posixpath.basename(path)):
+            continue
+        dataid = _dataid(dataset, match.groupdict())
+        if dataid is None:
+            unfit.append(posixpath.relpath(path, fixed))
+        else:
             found[dataid] = path
-    return sorted(found.items(), key=lambda item: sort_key(dataset.partition, item[0])), not_utf8
+    return sorted(found.items(), key=lambda item: sort_key(dataset.partition, item[0])), not_utf8, unfit
 
 
 def _dataid(dataset: Dataset, parts: dict[str, str]) -> str | None:

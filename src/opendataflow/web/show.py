@@ -15,7 +15,7 @@ from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from ..insight.words import count, duration, gist, said, took
+from ..insight.words import count, duration, exit_text, gist, said, took
 from ..model.printable import visible
 from ..tokens import without_secrets
 from .access import Visitor
@@ -222,6 +222,7 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "from_now": _from_now,
     "duration": lambda seconds: "" if seconds is None else duration(seconds),
     "took": took,
+    "exit": exit_text,
     "gist": gist,
     "said": said,
     "count": count,

@@ -246,6 +246,11 @@ left join lateral (select * from event v where v.eventid = (
 left join lateral (select * from datastatus s where s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT' offset 0) s on true
 order by c.position
 
+-- name: chunks_unheld
+select s.datasetid, s.sort_key, s.dataid from datastatus s left join lateral (select * from run r where r.runid = s.runid and r.status = 'RUNNING' offset 0) r on true
+where s.locktype = 'OUT' and s.status = 'RUNNING' and s.status <> 'READY' and r.runid is null
+  and (:datasetid = '' or s.datasetid = :datasetid) and (:dataid = '' or s.dataid = :dataid)
+
 -- name: chunks_unsettled
 select s.datasetid, s.dataid, s.jobid, s.status, s.modified, s.runid, s.tries, s.sort_key, r.status as run_status, r.outcome, r.detail, r.owner,
        r.started, r.lease_until
@@ -1272,7 +1277,10 @@ where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and k
                        where later.datasetid = e.datasetid and later.dataid = e.dataid and later.eventid > e.eventid
                          and (later.kind in ('admitted', 'published', 'failed', 'rescued', 'lost', 'cancelled')
                               or later.kind = 'refused'
-                                 and later.after in ('WRONG_DATA', 'INVALID_PATH', 'NOT_VALIDATED', 'UNTRUSTED_DEFINITION'))))
+                                 and later.after in ('WRONG_DATA', 'INVALID_PATH', 'NOT_VALIDATED', 'UNTRUSTED_DEFINITION')))
+       and (after = 'UNTRUSTED_DEFINITION' or not exists (
+           select 1 from run_input i cross join lateral (select * from datastatus s where s.datasetid = i.datasetid and s.dataid = i.dataid and s.locktype = 'OUT' offset 0) s
+           where i.runid = e.runid and s.version <> i.version)))
 order by eventid desc limit :n
 
 -- name: refusals_until
@@ -1285,6 +1293,11 @@ where eventid > :floor and eventid <= :last and at <= :at and kind = 'refused'
                     and (e.jobid = 'outside' or later.kind not in ('claimed', 'given back', 'refused')
                          or later.kind = 'refused'
                             and later.after in ('WRONG_DATA', 'INVALID_PATH', 'NOT_VALIDATED', 'UNTRUSTED_DEFINITION')))
+  and (jobid = 'outside' or after = 'UNTRUSTED_DEFINITION' or not exists (
+      select 1 from run_input i
+      where i.runid = e.runid
+        and i.version <> (select v.epoch from event v where v.datasetid = i.datasetid and v.dataid = i.dataid and v.at <= :at
+                            and v.kind in ('published', 'announced', 'rolled back') order by v.at desc, v.eventid desc limit 1)))
 order by eventid desc limit :n
 
 -- name: remake_drop

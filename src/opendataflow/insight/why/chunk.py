@@ -45,10 +45,10 @@ from .reasons import (
     log_of,
     not_retried,
     run_of,
+    running_chunk,
     since_text,
     stale_chunk,
     ways_to_trust,
-    who_runs,
 )
 
 _BY_ITSELF = "once the data is back where it was, the next attempt runs by itself"
@@ -146,7 +146,7 @@ def _output_in_the_way(asked: ChunkQuestion, output: OutputFact) -> Reason:
         text = f"{not_retried(run)}{text}, and stays FAILED until it is resubmitted"
         return Reason(FAILED, text, (*log_of(run), f"odf resubmit {here}"), how_it_ended(run))
     if status == RUNNING:
-        return Reason(LOCKED, text, log_of(run), (who_runs(store, run),) if run else ())
+        return running_chunk(store, LOCKED, text, (name, dataid), run)
     text = f"{text}: set aside by a person"
     return Reason(LOCKED, text, (f"odf release {here}",), last_words(store, name, dataid))
 

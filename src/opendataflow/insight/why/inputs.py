@@ -38,10 +38,10 @@ from .reasons import (
     last_words,
     log_of,
     run_of,
+    running_chunk,
     since_text,
     ways_to_produce,
     ways_to_ready,
-    who_runs,
 )
 
 _LOOKED_AT = 100  # inputs whose history is read
@@ -75,7 +75,8 @@ def inputs_not_ready(asked: ChunkQuestion, answer: Answer) -> Iterator[Reason]:
 
 
 def _by_cause(asked: ChunkQuestion, items: Sequence[InputFact]) -> list[list[InputFact]]:
-    """Input chunks of a dataset by status, and those that failed by the cause, as far as their runs are looked at."""
+    """Input chunks of a dataset by status, those that failed by the cause, as far as their runs are looked at, and those
+    that are RUNNING by whether a run holds them."""
     failed = [item for item in items if item.status == FAILED]
     producer = asked.catalogue.producer(items[0].datasetid) if len(failed) > 1 else None
     causes: dict[str, str] = {}
@@ -83,9 +84,12 @@ def _by_cause(asked: ChunkQuestion, items: Sequence[InputFact]) -> list[list[Inp
         for run in asked.store.views.failed_runs(jobid=producer.jobid, n=_RUNS_LOOKED_AT, look_back=_RUNS_LOOKED_AT):
             names = (*producer.outputs, run.dataid)
             causes.setdefault(run.dataid, f"{run.outcome} {cause_key(run.detail, names)}")
+    is_running = any(item.status == RUNNING for item in items)
+    unheld = {dataid for _, dataid in asked.store.views.unheld(items[0].datasetid)} if is_running else ()
     groups: dict[tuple[str | None, str], list[InputFact]] = {}
     for item in items:
         cause = causes.get(item.dataid, "") if item.status == FAILED else "" if item.status else item.dataid
+        cause = "no run holds it" if item.dataid in unheld else cause
         groups.setdefault((item.status, cause), []).append(item)
     return list(groups.values())
 
@@ -102,8 +106,11 @@ def _missing_together(asked: ChunkQuestion, datasetid: str, items: Sequence[Inpu
         text += ", and come from outside: they have to be announced again"
     elif status in (HOLD, PENDING):
         text += ": set aside by a person"
+    elif status == RUNNING and asked.store.views.unheld(datasetid, items[0].dataid):
+        text += ", and no run holds them"
     one, all_of_them = f" {datasetid} {items[0].dataid}", f" {datasetid} {ranges_as_arguments(found)}"
-    commands = tuple(each.removesuffix(one) + all_of_them * each.endswith(one) for each in first.commands)
+    is_about_it = (one, f"{one} --force")
+    commands = tuple(each.replace(one, all_of_them) if each.endswith(is_about_it) else each for each in first.commands)
     return Reason(NOT_READY, text, commands, first.because)
 
 
@@ -122,7 +129,7 @@ def _missing(asked: ChunkQuestion, item: InputFact) -> Reason:
         commands = (*log_of(run), f"odf resubmit {here}" if producer else f"odf ready {here}")
         return Reason(NOT_READY, text, commands, how_it_ended(run) or last_words(store, datasetid, dataid))
     if status == RUNNING:
-        return Reason(NOT_READY, text, log_of(run), (who_runs(store, run),) if run else ())
+        return running_chunk(store, NOT_READY, text, (datasetid, dataid), run)
     if status == RESUBMIT and producer:
         again = f"{text}: {producer.jobid} has to produce it again"
         because = tuple(_one_level_up(store, catalogue, producer, dataid))

@@ -32,7 +32,7 @@ from ..absent import REFUSED
 from ..axis import FIRST_KEY, LAST_KEY, ranges
 from ..changed import refused_attempt
 from ..recovery import waiting as waiting_behind
-from ..words import are, duration, have, many, ranges_text, said, when
+from ..words import are, duration, have, many, ranges_as_arguments, ranges_text, said, when
 from .chunk import about_chunk
 from .reasons import (
     LOCKED,
@@ -42,6 +42,7 @@ from .reasons import (
     Reason,
     Why,
     how_it_ended,
+    last_words,
     limits_in_the_way,
     log_of,
     not_retried,
@@ -84,6 +85,7 @@ def _reasons(store: Store, catalogue: Catalogue, job: Job, project: Project | No
     yield from _claimable(store, job, project, {*refusals} - {*later})
     yield from _refused(job, refusals)
     yield from _running(store, job)
+    yield from _unheld(store, job)
     yield from _deferred(job, {dataid: moment - now for dataid, moment in later.items() if dataid not in refusals})
     yield from _failed_outputs(store, job)
     yield from _waiting(store, catalogue, job)
@@ -130,6 +132,16 @@ def _running(store: Store, job: Job) -> Iterator[Reason]:
         told = tuple(who_runs(store, run) for run in running[:SHOWN])
         follow = tuple(f"{command} --follow" for command in log_of(running[0]))
         yield Reason(RUNNING, text, follow, told)
+
+
+def _unheld(store: Store, job: Job) -> Iterator[Reason]:
+    """The RUNNING chunks that no run holds."""
+    for name in job.outputs:
+        if dataids := [dataid for _, dataid in store.views.unheld(name)]:
+            these, n = ranges(store.catalogue().datasets[name].partition, dataids), len(dataids)
+            text = f"{many(n)} of {name} {are(n)} RUNNING, and no run holds {'it' if n == 1 else 'them'}: {ranges_text(these)}"
+            way = f"odf resubmit {name} {ranges_as_arguments(these)} --force{' --yes' * (n > 1)}"
+            yield Reason(LOCKED, text, (way,), last_words(store, name, dataids[0]))
 
 
 def _refused(job: Job, refusals: Mapping[str, Event]) -> Iterator[Reason]:

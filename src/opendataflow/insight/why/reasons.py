@@ -17,7 +17,7 @@ from ...store import Chunk, Run, Store
 from ..pools import change_text
 from ..stale import STALE, stale_of_outputs, why_stale
 from ..usual import so_far
-from ..words import are, duration, many, said, when
+from ..words import are, duration, exit_text, many, said, when
 
 NOT_READY, LOCKED = DataNotReady.name, Locked.name
 
@@ -25,6 +25,7 @@ MOST_COUNTED = 10_000
 SHOWN = 5
 _LONGEST = 1500
 _LOOK_BACK = 20  # events of a chunk
+_NEW_VERSION = ("announced", "rolled back")  # kinds of events that change a chunk, also from READY to READY
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,8 @@ def how_it_ended(run: Run | None) -> tuple[str, ...]:
     """The last that is known of a run."""
     if run is None:
         return ()
-    exit_code = f" (exit code {run.exit_code})" if run.exit_code is not None else ""
+    code = run.exit_code
+    exit_code = f" ({'exit code ' * (code >= 0)}{exit_text(code)})" if code is not None else ""
     detail = f": {said(run.detail, _LONGEST)}" if run.detail else ""
     return (f"run {run.runid} of {run.jobid} ended {run.outcome or run.status}{exit_code}{detail}",)
 
@@ -194,10 +196,20 @@ def who_runs(store: Store, run: Run) -> str:
     return f"{text}; its lease ran out {duration(-left)} ago: odf rescue"
 
 
+def running_chunk(store: Store, name: str, text: str, chunk: tuple[str, str], run: Run | None) -> Reason:
+    """A RUNNING chunk: who runs it or, where no run holds it, the command that takes it."""
+    if store.views.unheld(*chunk):
+        way = f"odf resubmit {' '.join(chunk)} --force"
+        return Reason(name, f"{text}, and no run holds it", (way,), last_words(store, *chunk))
+    return Reason(name, text, log_of(run), (who_runs(store, run),) if run else ())
+
+
 def last_words(store: Store, datasetid: str, dataid: str) -> tuple[str, ...]:
     """The last event that changed a chunk: who did what when, and why."""
     for event in store.views.last_events(datasetid, dataid, _LOOK_BACK):
-        if event.before != event.after:  # a run that lost its chunk changes nothing about it
+        if (
+            event.before != event.after or event.kind in _NEW_VERSION
+        ):  # a run that lost its chunk changes nothing about it
             reason = f": {event.why}" if event.why else ""
             what = "changed by SQL" if event.kind == "sql" else event.kind
             return (f"{what} by {event.who or 'an unknown user'} at {when(event.at)}{reason}",)

@@ -13,9 +13,9 @@ import fcntl
 import os
 import re
 import shlex
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -331,7 +331,9 @@ GAP_LENGTH = len(_gap(0))  # of the line that stands for removed bytes
 
 
 def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    from ...model.moment import written  # lazy: imports the model
+
+    return written(datetime.now(UTC))
 
 
 def _one_line(text: str) -> str:

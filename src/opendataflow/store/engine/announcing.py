@@ -106,6 +106,8 @@ def announce(tx: Transaction, catalogue: Catalogue, announcement: Announcement, 
 def _needs_write(tx: Transaction, announcement: Announcement, before: ChunkRow) -> bool:
     """Whether the announcement of an existing chunk needs a write; raises Locked if the chunk may not be announced."""
     here = f"{announcement.datasetid} {before.dataid}"
+    if before.status == RUNNING and before.run_status != RUNNING:  # set by SQL
+        raise Locked(f"{here} is RUNNING, and no run holds it", hint=f"Take the chunk: odf resubmit {here} --force")
     if before.status == RUNNING:
         raise Locked(f"{here} is RUNNING", hint="A run is producing it. Wait until the run ends.")
     if before.status not in VERBS["announce"].becomes:

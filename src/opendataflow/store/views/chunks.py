@@ -61,6 +61,11 @@ class ChunkViews(View):
             yield from page
             after = page[-1]
 
+    def unheld(self, datasetid: str = "", dataid: str = "") -> list[tuple[str, str]]:
+        """RUNNING chunks that no run holds: someone set them so by SQL, and no run will end them."""
+        rows = self._fetch(tuple, "chunks_unheld", datasetid=datasetid, dataid=dataid)
+        return [(name, each) for name, _, each in sorted(rows)]
+
     def whole_chunks_between(self, datasetid: str, from_key: str, to_key: str) -> Iterator[Chunk]:
         """Every chunk between two positions, both included, page by page."""
         page: dict[str, Any] = {"after_key": from_key, "after_dataid": ""}

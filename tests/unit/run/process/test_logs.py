@@ -89,7 +89,7 @@ def test_header_notes_and_footer(tmp_path: Path) -> None:
         log.end("exit code 0")
     text = log.path.read_text()
     assert SECRET not in text
-    assert re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "NOW", text).splitlines()[1:] == [
+    assert re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d( UTC|[+-]\d\d:\d\d)", "NOW", text).splitlines()[1:] == [
         "# run      7",
         "# job      job",
         "# dataid   2025-11-12",

@@ -82,6 +82,12 @@ from (select datasetid, dataid, status, modified, version, runid, sort_key from 
 {left join data_manifest m: m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version}
 order by s.sort_key desc, s.dataid desc
 
+-- name: chunks_unheld
+-- RUNNING chunks that no run holds, filtered by dataset and dataid where given; the second condition on status matches the partial index.
+select s.datasetid, s.sort_key, s.dataid from datastatus s {left join run r: r.runid = s.runid and r.status = 'RUNNING'}
+where s.locktype = 'OUT' and s.status = 'RUNNING' and s.status <> 'READY' and r.runid is null
+  and (:datasetid = '' or s.datasetid = :datasetid) and (:dataid = '' or s.dataid = :dataid)
+
 -- name: chunks_given
 -- The OUT rows of given chunks, with the status of their runs. They are locked, in one order, until the transaction ends.
 select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key,

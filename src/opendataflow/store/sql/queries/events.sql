@@ -39,7 +39,8 @@ from event where kind = 'unfit note' order by eventid desc limit :n
 
 -- name: refusals
 -- Chunks whose last delivery or run was refused because of the data or its definition, newest first, among the last events.
--- A later accepted delivery or an admitted run ends a refusal. Chunks that wait for inputs again, or may not run, are left out.
+-- A later accepted delivery, an admitted run, or another current version of what the refused run was to read ends a refusal; an untrusted
+-- definition stays one whatever the inputs are. Chunks that wait for inputs again, or may not run, are left out.
 -- Filtered by job and dataid where given. The other conditions on kind match the partial index.
 select eventid, at, kind, datasetid, dataid, jobid, runid, epoch, before, after, who, why, receipt
 from event e
@@ -55,7 +56,10 @@ where eventid > (select coalesce(max(eventid), 0) from event) - :look_back and k
                        where later.datasetid = e.datasetid and later.dataid = e.dataid and later.eventid > e.eventid
                          and (later.kind in ('admitted', 'published', 'failed', 'rescued', 'lost', 'cancelled')
                               or later.kind = 'refused'
-                                 and later.after in ('WRONG_DATA', 'INVALID_PATH', 'NOT_VALIDATED', 'UNTRUSTED_DEFINITION'))))
+                                 and later.after in ('WRONG_DATA', 'INVALID_PATH', 'NOT_VALIDATED', 'UNTRUSTED_DEFINITION')))
+       and (after = 'UNTRUSTED_DEFINITION' or not exists (
+           select 1 from run_input i {join datastatus s: s.datasetid = i.datasetid and s.dataid = i.dataid and s.locktype = 'OUT'}
+           where i.runid = e.runid and s.version <> i.version)))
 order by eventid desc limit :n
 
 -- name: ends_by_clock

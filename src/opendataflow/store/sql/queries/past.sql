@@ -30,6 +30,11 @@ where eventid > :floor and eventid <= :last and at <= :at and kind = 'refused'
                     and (e.jobid = 'outside' or later.kind not in ('claimed', 'given back', 'refused')
                          or later.kind = 'refused'
                             and later.after in ('WRONG_DATA', 'INVALID_PATH', 'NOT_VALIDATED', 'UNTRUSTED_DEFINITION')))
+  and (jobid = 'outside' or after = 'UNTRUSTED_DEFINITION' or not exists (
+      select 1 from run_input i
+      where i.runid = e.runid
+        and i.version <> (select v.epoch from event v where v.datasetid = i.datasetid and v.dataid = i.dataid and v.at <= :at
+                            and v.kind in ('published', 'announced', 'rolled back') order by v.at desc, v.eventid desc limit 1)))
 order by eventid desc limit :n
 
 -- name: chunks_gone_since
