@@ -21,7 +21,7 @@ from opendataflow.chaos import auditor, promises
 from opendataflow.store.views import soundness
 
 PACKAGE = Path(opendataflow.__file__).parent
-SQL = "store/sql/sqlite/queries.sql"
+SQL = "store/sql/queries/runs.sql"
 SEEDS = ("1", "2", "3")  # on a busy machine a fault may miss its moment: the next seed plans others
 OUT_OF_RUN = """\
 update datastatus set status = :out_status, seal = seal + 1, modified = now(),
@@ -128,7 +128,7 @@ MUTANTS = [
         "no run is rescued",
         soundness.SWEPT,
         "store/engine/run_end.py",
-        '        _end_with_events(tx, expired, outputs, Ending("rescued", LOST, status, FAILED, LeaseLost.name, detail))\n',
+        "        transition.end_with_events(tx, expired, outputs, ended)\n",
         "",
         "kill-worker",
         "0.5",
@@ -225,9 +225,9 @@ MUTANTS = [
     Mutant(
         "a lease expires a second early",
         promises.NOT_EARLY,
-        SQL,
-        "'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, :inputs",
-        "'RUNNING', :pool, :owner, :lease, lease_now() + :lease - 1, :forced, :inputs",
+        "store/sql/queries/claims.sql",
+        "'RUNNING', :pool, :owner, :lease, lease_now() + :lease, :forced, now());",
+        "'RUNNING', :pool, :owner, :lease, lease_now() + :lease - 1, :forced, now());",
         "kill-worker",
         is_quick=True,
     ),

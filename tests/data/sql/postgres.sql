@@ -147,7 +147,7 @@ order by sort_key, dataid limit :n
 
 -- name: chunks_forget
 delete from datastatus
-where datasetid = :datasetid and locktype = :locktype and jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json))) and seal = -1
+where datasetid = :datasetid and dataid = any (array(select json_array_elements_text(:dataids::json))) and jobid = :jobid and locktype = :locktype and seal = -1
 
 -- name: chunks_given
 select s.datasetid, s.dataid, s.jobid, s.status, s.epoch, s.version, s.runid, s.tries, s.held, s.sort_key,
@@ -165,13 +165,14 @@ select dataid, status from datastatus where datasetid = :datasetid and locktype 
 
 -- name: chunks_mark
 update datastatus set seal = -1
-where datasetid = :datasetid and locktype = :locktype and jobid = :jobid and dataid = any (array(select json_array_elements_text(:dataids::json)))
+where datasetid = :datasetid and dataid = any (array(select json_array_elements_text(:dataids::json))) and jobid = :jobid and locktype = :locktype
 
 -- name: chunks_noted
 insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key, seal)
 select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.sort_key, 1
-from (select c ->> 0 as datasetid, c ->> 1 as dataid, c ->> 2 as sort_key from json_array_elements(:chunks::json) c offset 0) c
-cross join lateral (select d.* from datastatus d where d.datasetid = c.datasetid and d.dataid = c.dataid and d.locktype = 'OUT' offset 0) s
+from (select value ->> 0 as datasetid, value ->> 1 as dataid, value ->> 2 as sort_key from json_array_elements(:chunks::json) as e (value) offset 0) c
+cross join lateral (select * from datastatus s where s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT' offset 0) s
+where true
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, tries = 0, seal = d.seal + 1,
     runid = case when d.status <> 'READY' or exists (select 1 from run r where r.runid = d.runid and r.status = 'READY') then d.runid end
 
@@ -462,18 +463,19 @@ where c.state = 'DEFERRED'
 with recursive found (datasetid, dataid, version, in_datasetid, in_dataid, in_version) as (
     select f.datasetid, f.dataid, f.version, f.in_datasetid, f.in_dataid, f.in_version
     from made_from f
-    cross join lateral (select 1 from datastatus s where s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version offset 0) s
+    cross join lateral (select * from datastatus s where s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version offset 0) s
     where f.in_datasetid = :datasetid and f.in_dataid = :dataid and (f.datasetid <> :datasetid or f.dataid <> :dataid)
     union
     select f.datasetid, f.dataid, f.version, f.in_datasetid, f.in_dataid, f.in_version from found u
-    cross join lateral (select * from made_from m where m.in_datasetid = u.datasetid and m.in_dataid = u.dataid offset 0) f
-    cross join lateral (select 1 from datastatus s where s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version offset 0) s
+    cross join lateral (select * from made_from f where f.in_datasetid = u.datasetid and f.in_dataid = u.dataid offset 0) f
+    cross join lateral (select * from datastatus s where s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version offset 0) s
     where f.datasetid <> u.datasetid or f.dataid <> u.dataid
-), first as materialized (select * from found limit :n)
+    
+)
 select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published, s.status, s.sort_key
-from first f
-cross join lateral (select * from datastatus d where d.datasetid = f.datasetid and d.dataid = f.dataid and d.locktype = 'OUT' offset 0) s
-left join lateral (select * from data_manifest d where d.datasetid = f.datasetid and d.dataid = f.dataid and d.version = f.version offset 0) m on true
+from (select * from found limit :n) f
+cross join lateral (select * from datastatus s where s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' offset 0) s
+left join lateral (select * from data_manifest m where m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version offset 0) m on true
 
 -- name: end_run
 with r as (
@@ -716,10 +718,10 @@ order by i.runid, i.nth
 
 -- name: inputs_now_given
 select s.datasetid, s.dataid, i.datasetid as in_datasetid, i.dataid as in_dataid
-from json_array_elements(:chunks::json) c
-join datastatus s on s.datasetid = c ->> 0 and s.dataid = c ->> 1 and s.locktype = 'OUT'
-join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
-cross join lateral (select * from run_input r where r.runid = m.runid offset 0) i
+from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c
+cross join lateral (select * from datastatus s where s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT' offset 0) s
+cross join lateral (select * from data_manifest m where m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version offset 0) m
+cross join lateral (select * from run_input i where i.runid = m.runid offset 0) i
 
 -- name: inputs_of_job
 select datasetid, dataid, jobid, status, modified, epoch, version, runid from datastatus
@@ -806,17 +808,17 @@ order by s.sort_key desc, s.dataid desc
 select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, f.jobid, f.runid, f.published,
        (select i.fingerprint from data_manifest i
         where i.datasetid = f.in_datasetid and i.dataid = f.in_dataid and i.version = f.in_version) as in_fingerprint
-from json_array_elements(:chunks::json) c
-join made_from f on f.in_datasetid = c ->> 0 and f.in_dataid = c ->> 1
+from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c
+cross join lateral (select * from made_from f where f.in_datasetid = c.datasetid and f.in_dataid = c.dataid offset 0) f
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
 
 -- name: links_into_given
 select i.datasetid as in_datasetid, i.dataid as in_dataid, i.version as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.published,
        (select f.fingerprint from data_manifest f
         where f.datasetid = i.datasetid and f.dataid = i.dataid and f.version = i.version) as in_fingerprint
-from json_array_elements(:versions::json) c
-join data_manifest m on m.datasetid = c ->> 0 and m.dataid = c ->> 1 and m.version = (c ->> 2)::bigint
-cross join lateral (select * from run_input r where r.runid = m.runid offset 0) i
+from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as version from json_array_elements(:versions::json) as e (value) offset 0) c
+cross join lateral (select * from data_manifest m where m.datasetid = c.datasetid and m.dataid = c.dataid and m.version = c.version offset 0) m
+cross join lateral (select * from run_input i where i.runid = m.runid offset 0) i
 order by m.datasetid, m.dataid, m.version, 1, 2
 
 -- name: links_of_versions
@@ -937,8 +939,8 @@ select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, 
 from data_manifest where datasetid = :datasetid and dataid = :dataid and version = :version
 
 -- name: manifest_put
-insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
-values (:datasetid, :dataid, :version, :jobid, :runid, :location, :format, :bytes, :rows, :span_lower, :span_upper, :fingerprint, :passed, :body)
+insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
+values (:datasetid, :dataid, :version, :jobid, :runid, :location, :format, :bytes, :rows, :span_lower, :span_upper, :fingerprint, :passed, :body, now())
 on conflict (datasetid, dataid, version) do nothing
 
 -- name: manifests_newest
@@ -950,10 +952,11 @@ select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, 
 from data_manifest where datasetid = :datasetid and dataid = :dataid order by version desc
 
 -- name: manifests_put
-insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body)
-select datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body
-from json_to_recordset(:manifests::json) as m (datasetid text, dataid text, version bigint, jobid text, runid bigint, location text, format text,
-    bytes bigint, rows bigint, span_lower text, span_upper text, fingerprint text, passed boolean, body text)
+insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
+select m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint,
+       m.passed, m.body, now()
+from (select * from json_to_recordset(:manifests::json) as e (datasetid text, dataid text, version bigint, jobid text, runid bigint, location text, format text, bytes bigint, rows bigint, span_lower text, span_upper text, fingerprint text, passed boolean, body text)) m
+where true
 on conflict (datasetid, dataid, version) do nothing
 
 -- name: may_create_schema
@@ -1311,13 +1314,13 @@ on conflict (datasetid, dataid) do update set version = excluded.version
 
 -- name: remakes_from_given
 select r.datasetid, r.dataid, r.version, s.jobid, s.epoch, s.sort_key
-from (select distinct r.datasetid, r.dataid, r.version from json_array_elements(:chunks::json) c
-      cross join lateral (select * from made_from m where m.in_datasetid = c ->> 0 and m.in_dataid = c ->> 1 offset 0) f
+from (select distinct r.datasetid, r.dataid, r.version from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c
+      cross join lateral (select * from made_from f where f.in_datasetid = c.datasetid and f.in_dataid = c.dataid offset 0) f
       cross join lateral (select * from remake r where r.datasetid = f.datasetid and r.dataid = f.dataid and r.version = f.version offset 0) r
       order by 1, 2) r
-cross join lateral (select d.jobid, d.epoch, d.sort_key from datastatus d where d.datasetid = r.datasetid and d.dataid = r.dataid and d.locktype = 'OUT'
-                    and d.status = 'RESUBMIT' and d.version = r.version offset 0 for update) s
+cross join lateral (select * from datastatus s where s.datasetid = r.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.status = 'RESUBMIT' and s.version = r.version offset 0 for update) s
 where not exists (select 1 from note n where n.datasetid = r.datasetid and n.dataid = r.dataid and n.locktype = 'OUT' and n.who is not null)
+order by 1, 2
 
 -- name: resubmitted_chunks
 select dataid from datastatus where datasetid = :datasetid and locktype = 'OUT' and status = 'RESUBMIT' and status <> 'READY' order by sort_key
@@ -1376,10 +1379,9 @@ select runid from run where status = 'RUNNING'
 -- name: runs_expired
 select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.lease,
        coalesce((select max(s.tries) from job o
-                 cross join lateral (select d.tries from datastatus d where d.datasetid = o.datasetid and d.dataid = r.dataid
-                                     and d.locktype = 'OUT' and d.runid = r.runid offset 0) s
+                 cross join lateral (select * from datastatus s where s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid offset 0) s
                  where o.jobid = r.jobid and o.itemtype = 'OUT'), 1) as tries
-from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid limit :n
+from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid + 0 limit :n
 for update of r skip locked
 
 -- name: runs_failed_page
@@ -1522,19 +1524,19 @@ from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last
 -- name: stale_chunks
 with recursive found (datasetid, dataid, version, is_direct) as (
     select k.datasetid, k.dataid, k.version, 1 from stale k
-    cross join lateral (select 1 from datastatus s where s.datasetid = k.datasetid and s.dataid = k.dataid and s.locktype = 'OUT' and s.version = k.version offset 0) s
-    cross join lateral (select 1 from datastatus n where n.datasetid = k.in_datasetid and n.dataid = k.in_dataid and n.locktype = 'OUT'
-                        and n.version <> k.in_version offset 0) n
-    where k.datasetid <> all (array(select json_array_elements_text(:ignoring::json)))
+    cross join lateral (select * from datastatus s where s.datasetid = k.datasetid and s.dataid = k.dataid and s.locktype = 'OUT' and s.version = k.version offset 0) s
+    cross join lateral (select * from datastatus n where n.datasetid = k.in_datasetid and n.dataid = k.in_dataid and n.locktype = 'OUT' and n.version <> k.in_version offset 0) n
+    where not k.datasetid = any (array(select json_array_elements_text(:ignoring::json)))
     union
     select f.datasetid, f.dataid, f.version, 0 from found u
-    cross join lateral (select * from made_from m where m.in_datasetid = u.datasetid and m.in_dataid = u.dataid offset 0) f
-    cross join lateral (select 1 from datastatus s where s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version offset 0) s
-    where f.datasetid <> all (array(select json_array_elements_text(:ignoring::json))) and (f.datasetid <> u.datasetid or f.dataid <> u.dataid)
-), first as materialized (select * from found limit :n)
+    cross join lateral (select * from made_from f where f.in_datasetid = u.datasetid and f.in_dataid = u.dataid offset 0) f
+    cross join lateral (select * from datastatus s where s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version offset 0) s
+    where not f.datasetid = any (array(select json_array_elements_text(:ignoring::json))) and (f.datasetid <> u.datasetid or f.dataid <> u.dataid)
+    
+)
 select f.datasetid, f.dataid, s.jobid, s.status, s.version, s.sort_key, f.is_direct
-from (select datasetid, dataid, max(is_direct) as is_direct from first group by datasetid, dataid) f
-cross join lateral (select * from datastatus d where d.datasetid = f.datasetid and d.dataid = f.dataid and d.locktype = 'OUT' offset 0) s
+from (select datasetid, dataid, max(is_direct) as is_direct from (select * from found limit :n) l group by datasetid, dataid) f
+cross join lateral (select * from datastatus s where s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' offset 0) s
 
 -- name: stale_clear
 delete from stale where (datasetid, dataid, in_datasetid, in_dataid) in (
@@ -1588,28 +1590,23 @@ from run_facts r where status = 'RUNNING' order by runid + 0 desc limit :n
 
 -- name: superseded_given
 select f.datasetid, f.dataid, f.version, s.jobid, s.status, f.in_datasetid, f.in_dataid, f.in_version,
-       coalesce((select was.fingerprint from data_manifest was
-                 where was.datasetid = f.in_datasetid and was.dataid = f.in_dataid and was.version = f.in_version)
-              = (select new.fingerprint from data_manifest new
-                 where new.datasetid = f.in_datasetid and new.dataid = f.in_dataid and new.version = n.version), false) as is_same
+       coalesce(was.fingerprint = new.fingerprint, false) as is_same
 from (select f.datasetid, f.dataid, f.version, f.in_datasetid, f.in_dataid, f.in_version
-      from (select c ->> 0 as datasetid, c ->> 1 as dataid from json_array_elements(:chunks::json) c offset 0) c
-      cross join lateral (select * from made_from m where m.in_datasetid = c.datasetid and m.in_dataid = c.dataid offset 0) f
+      from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c cross join lateral (select * from made_from f where f.in_datasetid = c.datasetid and f.in_dataid = c.dataid offset 0) f
       union all
-      select l ->> 0, l ->> 1, (l ->> 2)::bigint, l ->> 3, l ->> 4, (l ->> 5)::bigint from json_array_elements(:links::json) l offset 0) f
-cross join lateral (select d.version from datastatus d
-                    where d.datasetid = f.in_datasetid and d.dataid = f.in_dataid and d.locktype = 'OUT' and d.version <> f.in_version offset 0) n
-cross join lateral (select d.jobid, d.status from datastatus d
-                    where d.datasetid = f.datasetid and d.dataid = f.dataid and d.locktype = 'OUT' and d.version = f.version offset 0) s
+      select l.datasetid, l.dataid, l.version, l.in_datasetid, l.in_dataid, l.in_version
+      from (select value ->> 0 as datasetid, value ->> 1 as dataid, (value ->> 2)::bigint as version, value ->> 3 as in_datasetid, value ->> 4 as in_dataid, (value ->> 5)::bigint as in_version from json_array_elements(:links::json) as e (value) offset 0) l) f
+cross join lateral (select * from datastatus n where n.datasetid = f.in_datasetid and n.dataid = f.in_dataid and n.locktype = 'OUT' and n.version <> f.in_version offset 0) n
+cross join lateral (select * from datastatus s where s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version offset 0) s
+left join lateral (select * from data_manifest was where was.datasetid = f.in_datasetid and was.dataid = f.in_dataid and was.version = f.in_version offset 0) was on true
+left join lateral (select * from data_manifest new where new.datasetid = f.in_datasetid and new.dataid = f.in_dataid and new.version = n.version offset 0) new on true
 where f.in_datasetid <> f.datasetid or f.in_dataid <> f.dataid
 union all
 select k.datasetid, k.dataid, k.version, '', '', k.in_datasetid, k.in_dataid, k.in_version, true
-from json_array_elements(:chunks::json) c
-cross join lateral (select * from stale k where k.datasetid = c ->> 0 and k.dataid = c ->> 1 offset 0) k
+from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c cross join lateral (select * from stale k where k.datasetid = c.datasetid and k.dataid = c.dataid offset 0) k
 union all
 select k.datasetid, k.dataid, k.version, '', '', k.in_datasetid, k.in_dataid, k.in_version, true
-from json_array_elements(:chunks::json) c
-cross join lateral (select * from stale k where k.in_datasetid = c ->> 0 and k.in_dataid = c ->> 1 offset 0) k
+from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_array_elements(:chunks::json) as e (value) offset 0) c cross join lateral (select * from stale k where k.in_datasetid = c.datasetid and k.in_dataid = c.dataid offset 0) k
 
 -- name: transaction_status
 select pg_xact_status(:transaction::text::xid8)
@@ -1687,12 +1684,14 @@ order by sort_key, dataid || '' limit :n
 select epoch as version from event where datasetid = :datasetid and dataid = :dataid and kind = 'vacuumed'
 
 -- name: versions_given
-select c.dataid, max(v.version) as version from (select json_array_elements_text(:dataids::json) as dataid offset 0) c
-cross join lateral (
-    select m.version from data_manifest m where m.datasetid = :datasetid and m.dataid = c.dataid
-    union all select f.in_version from made_from f where f.in_datasetid = :datasetid and f.in_dataid = c.dataid
-    union all select r.version from recalled r where r.datasetid = :datasetid and r.dataid = c.dataid offset 0) v
-group by c.dataid
+select v.dataid, max(v.version) as version from (
+    select m.dataid, m.version from (select value from unnest(array(select json_array_elements_text(:dataids::json))) as e (value)) c
+    cross join lateral (select * from data_manifest m where m.datasetid = :datasetid and m.dataid = c.value offset 0) m
+    union all
+    select f.in_dataid, f.in_version from (select value from unnest(array(select json_array_elements_text(:dataids::json))) as e (value)) c cross join lateral (select * from made_from f where f.in_datasetid = :datasetid and f.in_dataid = c.value offset 0) f
+    union all
+    select r.dataid, r.version from (select value from unnest(array(select json_array_elements_text(:dataids::json))) as e (value)) c cross join lateral (select * from recalled r where r.datasetid = :datasetid and r.dataid = c.value offset 0) r) v
+group by v.dataid
 
 -- name: versions_made
 select v.datasetid, v.dataid, v.version, coalesce(m.jobid, e.jobid) as jobid, coalesce(m.runid, e.runid) as runid, coalesce(m.published, e.at) as at, e.who

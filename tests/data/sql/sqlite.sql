@@ -164,10 +164,10 @@ update datastatus set seal = -1
 where datasetid = :datasetid and dataid in (select value from json_each(:dataids)) and jobid = :jobid and locktype = :locktype
 
 -- name: chunks_noted
-insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key)
-select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.value ->> 2
-from json_each(:chunks) c
-cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
+insert into datastatus as d (datasetid, dataid, jobid, locktype, status, sort_key, seal)
+select s.datasetid, s.dataid, s.jobid, s.locktype, s.status, c.sort_key, 1
+from (select value ->> 0 as datasetid, value ->> 1 as dataid, value ->> 2 as sort_key from json_each(:chunks)) c
+cross join datastatus s on s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
 where true
 on conflict (datasetid, dataid) where locktype = 'OUT' do update set sort_key = excluded.sort_key, tries = 0, seal = d.seal + 1,
     runid = case when d.status <> 'READY' or exists (select 1 from run r where r.runid = d.runid and r.status = 'READY') then d.runid end
@@ -470,7 +470,7 @@ with recursive found (datasetid, dataid, version, in_datasetid, in_dataid, in_ve
     limit :n
 )
 select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, m.jobid, m.runid, m.published, s.status, s.sort_key
-from found f
+from (select * from found limit :n) f
 cross join datastatus s on s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT'
 left join data_manifest m on m.datasetid = f.datasetid and m.dataid = f.dataid and m.version = f.version
 
@@ -707,8 +707,8 @@ order by i.runid, i.nth
 
 -- name: inputs_now_given
 select s.datasetid, s.dataid, i.datasetid as in_datasetid, i.dataid as in_dataid
-from json_each(:chunks) c
-cross join datastatus s on s.datasetid = c.value ->> 0 and s.dataid = c.value ->> 1 and s.locktype = 'OUT'
+from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_each(:chunks)) c
+cross join datastatus s on s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'
 cross join data_manifest m on m.datasetid = s.datasetid and m.dataid = s.dataid and m.version = s.version
 cross join run_input i on i.runid = m.runid
 
@@ -797,16 +797,16 @@ order by s.sort_key desc, s.dataid desc
 select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, f.jobid, f.runid, f.published,
        (select i.fingerprint from data_manifest i
         where i.datasetid = f.in_datasetid and i.dataid = f.in_dataid and i.version = f.in_version) as in_fingerprint
-from json_each(:chunks) c
-cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
+from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_each(:chunks)) c
+cross join made_from f on f.in_datasetid = c.datasetid and f.in_dataid = c.dataid
 order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
 
 -- name: links_into_given
 select i.datasetid as in_datasetid, i.dataid as in_dataid, i.version as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.published,
        (select f.fingerprint from data_manifest f
         where f.datasetid = i.datasetid and f.dataid = i.dataid and f.version = i.version) as in_fingerprint
-from json_each(:versions) c
-cross join data_manifest m on m.datasetid = c.value ->> 0 and m.dataid = c.value ->> 1 and m.version = c.value ->> 2
+from (select value ->> 0 as datasetid, value ->> 1 as dataid, value ->> 2 as version from json_each(:versions)) c
+cross join data_manifest m on m.datasetid = c.datasetid and m.dataid = c.dataid and m.version = c.version
 cross join run_input i on i.runid = m.runid
 order by m.datasetid, m.dataid, m.version, 1, 2
 
@@ -888,10 +888,9 @@ from data_manifest where datasetid = :datasetid and dataid = :dataid order by ve
 
 -- name: manifests_put
 insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
-select m.value ->> 'datasetid', m.value ->> 'dataid', m.value ->> 'version', m.value ->> 'jobid', m.value ->> 'runid', m.value ->> 'location',
-       m.value ->> 'format', m.value ->> 'bytes', m.value ->> 'rows', m.value ->> 'span_lower', m.value ->> 'span_upper',
-       m.value ->> 'fingerprint', m.value ->> 'passed', m.value ->> 'body', now()
-from json_each(:manifests) m
+select m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint,
+       m.passed, m.body, now()
+from (select value ->> 'datasetid' as datasetid, value ->> 'dataid' as dataid, value ->> 'version' as version, value ->> 'jobid' as jobid, value ->> 'runid' as runid, value ->> 'location' as location, value ->> 'format' as format, value ->> 'bytes' as bytes, value ->> 'rows' as rows, value ->> 'span_lower' as span_lower, value ->> 'span_upper' as span_upper, value ->> 'fingerprint' as fingerprint, value ->> 'passed' as passed, value ->> 'body' as body from json_each(:manifests)) m
 where true
 on conflict (datasetid, dataid, version) do nothing
 
@@ -1236,12 +1235,12 @@ where true
 on conflict (datasetid, dataid) do update set version = excluded.version
 
 -- name: remakes_from_given
-select distinct r.datasetid, r.dataid, r.version, s.jobid, s.epoch, s.sort_key
-from json_each(:chunks) c
-cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
-cross join remake r on r.datasetid = f.datasetid and r.dataid = f.dataid and r.version = f.version
-cross join datastatus s indexed by one_out_row_per_chunk
-    on s.datasetid = r.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.status = 'RESUBMIT' and s.version = r.version
+select r.datasetid, r.dataid, r.version, s.jobid, s.epoch, s.sort_key
+from (select distinct r.datasetid, r.dataid, r.version from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_each(:chunks)) c
+      cross join made_from f on f.in_datasetid = c.datasetid and f.in_dataid = c.dataid
+      cross join remake r on r.datasetid = f.datasetid and r.dataid = f.dataid and r.version = f.version
+      order by 1, 2) r
+cross join datastatus s indexed by one_out_row_per_chunk on s.datasetid = r.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.status = 'RESUBMIT' and s.version = r.version
 where not exists (select 1 from note n where n.datasetid = r.datasetid and n.dataid = r.dataid and n.locktype = 'OUT' and n.who is not null)
 order by 1, 2
 
@@ -1304,7 +1303,7 @@ select r.runid, r.jobid, r.dataid, r.epoch, r.owner, r.lease,
        coalesce((select max(s.tries) from job o
                  cross join datastatus s on s.datasetid = o.datasetid and s.dataid = r.dataid and s.locktype = 'OUT' and s.runid = r.runid
                  where o.jobid = r.jobid and o.itemtype = 'OUT'), 1) as tries
-from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid limit :n
+from run r where r.status = 'RUNNING' and r.lease_until < lease_now() order by r.runid + 0 limit :n
 
 -- name: runs_failed_page
 select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
@@ -1432,20 +1431,20 @@ from (select value ->> 0 as datasetid, value ->> 1 as first, value ->> 2 as last
 
 -- name: stale_chunks
 with recursive found (datasetid, dataid, version, is_direct) as (
-    select k.datasetid, k.dataid, k.version, true from stale k
+    select k.datasetid, k.dataid, k.version, 1 from stale k
     cross join datastatus s on s.datasetid = k.datasetid and s.dataid = k.dataid and s.locktype = 'OUT' and s.version = k.version
     cross join datastatus n on n.datasetid = k.in_datasetid and n.dataid = k.in_dataid and n.locktype = 'OUT' and n.version <> k.in_version
-    where k.datasetid not in (select value from json_each(:ignoring))
+    where not k.datasetid in (select value from json_each(:ignoring))
     union
-    select f.datasetid, f.dataid, f.version, false from found u
+    select f.datasetid, f.dataid, f.version, 0 from found u
     cross join made_from f on f.in_datasetid = u.datasetid and f.in_dataid = u.dataid
     cross join datastatus s on s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version
-    where f.datasetid not in (select value from json_each(:ignoring)) and (f.datasetid <> u.datasetid or f.dataid <> u.dataid)
+    where not f.datasetid in (select value from json_each(:ignoring)) and (f.datasetid <> u.datasetid or f.dataid <> u.dataid)
     limit :n
 )
-select f.datasetid, f.dataid, s.jobid, s.status, s.version, s.sort_key, max(f.is_direct) as is_direct
-from found f cross join datastatus s on s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT'
-group by f.datasetid, f.dataid
+select f.datasetid, f.dataid, s.jobid, s.status, s.version, s.sort_key, f.is_direct
+from (select datasetid, dataid, max(is_direct) as is_direct from (select * from found limit :n) l group by datasetid, dataid) f
+cross join datastatus s on s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT'
 
 -- name: stale_clear
 delete from stale where (datasetid, dataid, in_datasetid, in_dataid) in (
@@ -1501,20 +1500,21 @@ from run_facts r where status = 'RUNNING' order by runid + 0 desc limit :n
 select f.datasetid, f.dataid, f.version, s.jobid, s.status, f.in_datasetid, f.in_dataid, f.in_version,
        coalesce(was.fingerprint = new.fingerprint, false) as is_same
 from (select f.datasetid, f.dataid, f.version, f.in_datasetid, f.in_dataid, f.in_version
-      from json_each(:chunks) c cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
+      from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_each(:chunks)) c cross join made_from f on f.in_datasetid = c.datasetid and f.in_dataid = c.dataid
       union all
-      select l.value ->> 0, l.value ->> 1, l.value ->> 2, l.value ->> 3, l.value ->> 4, l.value ->> 5 from json_each(:links) l) f
+      select l.datasetid, l.dataid, l.version, l.in_datasetid, l.in_dataid, l.in_version
+      from (select value ->> 0 as datasetid, value ->> 1 as dataid, value ->> 2 as version, value ->> 3 as in_datasetid, value ->> 4 as in_dataid, value ->> 5 as in_version from json_each(:links)) l) f
 cross join datastatus n on n.datasetid = f.in_datasetid and n.dataid = f.in_dataid and n.locktype = 'OUT' and n.version <> f.in_version
 cross join datastatus s on s.datasetid = f.datasetid and s.dataid = f.dataid and s.locktype = 'OUT' and s.version = f.version
 left join data_manifest was on was.datasetid = f.in_datasetid and was.dataid = f.in_dataid and was.version = f.in_version
-left join data_manifest new on new.datasetid = n.datasetid and new.dataid = n.dataid and new.version = n.version
+left join data_manifest new on new.datasetid = f.in_datasetid and new.dataid = f.in_dataid and new.version = n.version
 where f.in_datasetid <> f.datasetid or f.in_dataid <> f.dataid
 union all
 select k.datasetid, k.dataid, k.version, '', '', k.in_datasetid, k.in_dataid, k.in_version, true
-from json_each(:chunks) c cross join stale k on k.datasetid = c.value ->> 0 and k.dataid = c.value ->> 1
+from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_each(:chunks)) c cross join stale k on k.datasetid = c.datasetid and k.dataid = c.dataid
 union all
 select k.datasetid, k.dataid, k.version, '', '', k.in_datasetid, k.in_dataid, k.in_version, true
-from json_each(:chunks) c cross join stale k on k.in_datasetid = c.value ->> 0 and k.in_dataid = c.value ->> 1
+from (select value ->> 0 as datasetid, value ->> 1 as dataid from json_each(:chunks)) c cross join stale k on k.in_datasetid = c.datasetid and k.in_dataid = c.dataid
 
 -- name: two_runs_at_a_time
 select jobid || ' ' || dataid || ' is produced by ' || count(*) || ' runs at the same time' as what
@@ -1590,12 +1590,12 @@ select epoch as version from event where datasetid = :datasetid and dataid = :da
 
 -- name: versions_given
 select v.dataid, max(v.version) as version from (
-    select m.dataid, m.version from json_each(:dataids) c
+    select m.dataid, m.version from (select value from json_each(:dataids)) c
     cross join data_manifest m on m.datasetid = :datasetid and m.dataid = c.value and typeof(m.version) = 'integer'
     union all
-    select f.in_dataid, f.in_version from json_each(:dataids) c cross join made_from f on f.in_datasetid = :datasetid and f.in_dataid = c.value
+    select f.in_dataid, f.in_version from (select value from json_each(:dataids)) c cross join made_from f on f.in_datasetid = :datasetid and f.in_dataid = c.value
     union all
-    select r.dataid, r.version from json_each(:dataids) c cross join recalled r on r.datasetid = :datasetid and r.dataid = c.value) v
+    select r.dataid, r.version from (select value from json_each(:dataids)) c cross join recalled r on r.datasetid = :datasetid and r.dataid = c.value) v
 group by v.dataid
 
 -- name: versions_made

@@ -40,14 +40,13 @@ _PLACEHOLDER = r"\{(rows|objects|map|values|in:?|(?:left )?join|seconds|sqlite:|
 def load(dialect: str) -> dict[str, str]:
     """All named queries of a dialect."""
     queries: dict[str, str] = {}
-    for folder in ("common", dialect, "queries"):
-        for file in sorted(os.listdir(SQL / folder)):
-            text = expanded((SQL / folder / file).read_text(encoding="utf-8"), dialect)
-            for part in f"\n{text}".split("\n-- name: ")[1:]:
-                heading, *lines = part.split("\n")
-                name, _, only = heading.partition(" ")
-                if only in ("", f"({dialect})"):
-                    queries[name] = "\n".join([line for line in lines if not line.startswith("--")]).strip()
+    for file in sorted(os.listdir(SQL / "queries")):
+        text = expanded((SQL / "queries" / file).read_text(encoding="utf-8"), dialect)
+        for part in f"\n{text}".split("\n-- name: ")[1:]:
+            heading, *lines = part.split("\n")
+            name, _, only = heading.partition(" ")
+            if only in ("", f"({dialect})"):
+                queries[name] = "\n".join([line for line in lines if not line.startswith("--")]).strip()
     return queries
 
 

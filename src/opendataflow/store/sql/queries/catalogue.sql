@@ -19,7 +19,8 @@ select exists (
     {postgres: select 1 from pg_attribute where attrelid = to_regclass('dataflow.migration') and attname = 'checksum'}) as has_schema
 
 -- name: columns (sqlite)
--- Every column of every table, and every view; the columns of a view are unavailable while a table is missing.
+-- Every column of every table, and every view.
+-- The columns of a view are unavailable while a table is missing.
 select t.name as relation, c.name as "column" from sqlite_master t join pragma_table_info(t.name) c
 where t.type = 'table' and t.name not like 'sqlite_%'
 union all

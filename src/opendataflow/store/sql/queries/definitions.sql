@@ -95,7 +95,8 @@ select slots, options, {sqlite: unixepoch('now', 'subsec')}{postgres: extract(ep
 from pool where poolid = :pool
 
 -- name: datasets_not_encrypted (sqlite)
--- Datasets with a plain-text password, stored before the schema refused that; SQLite has no regular expressions.
+-- Datasets with a plain-text password, stored before the schema refused that.
+-- SQLite has no regular expressions.
 select datasetid from dataset where coalesce(encryptedpass, '') <> '' and (
     length(encryptedpass) - length(rtrim(encryptedpass, '=')) > 2 or length(encryptedpass) > 16384 or not (
         (encryptedpass glob 'odf[12]:*' and length(encryptedpass) >= 69 and not substr(rtrim(encryptedpass, '='), 6) glob '*[^A-Za-z0-9_-]*')
@@ -116,3 +117,39 @@ select {sqlite: true}{postgres: has_table_privilege('dataset', 'INSERT') and has
 -- name: lock_definitions (postgres)
 -- Block changes of definitions until this transaction ends.
 select pg_advisory_xact_lock_shared(727102)
+
+-- name: schema_pinned
+-- The schema of the first version of a dataset.
+select schema from pinned_schema where datasetid = :datasetid
+
+-- name: schema_pin
+-- Keep the schema of the first version of a dataset.
+insert into pinned_schema (datasetid, schema) values (:datasetid, :schema) on conflict (datasetid) do nothing
+
+-- name: schema_unpin
+-- Forget that schema.
+delete from pinned_schema where datasetid = :datasetid
+
+-- name: broken_jobs
+-- Jobs that are recorded as broken.
+select jobid from broken_job
+
+-- name: broken_job_put
+-- Record a job as broken.
+insert into broken_job (jobid) values (:jobid) on conflict (jobid) do nothing
+
+-- name: broken_job_drop
+-- Record a job as repaired.
+delete from broken_job where jobid = :jobid
+
+-- name: applied_jobs
+-- The jobs that a project applied last.
+select jobid from applied_job where project = :project
+
+-- name: applied_job_put
+-- Record that a project applied a job.
+insert into applied_job (project, jobid) values (:project, :jobid)
+
+-- name: applied_job_drop
+-- Record that a project no longer applies a job.
+delete from applied_job where project = :project and jobid = :jobid

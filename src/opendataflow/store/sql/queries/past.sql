@@ -74,3 +74,9 @@ from {rows :chunks (datasetid, dataid, position)} c
     order by p.at desc, p.eventid desc limit 1)}
 {left join datastatus s: s.datasetid = c.datasetid and s.dataid = c.dataid and s.locktype = 'OUT'}
 order by c.position
+
+-- name: runs_of_job_at
+-- Runs of one job that were running at a moment, newest first, between two given ones; || prevents the planner from sorting all runs of the job.
+select runid, jobid, dataid, epoch, status, pool, owner, forced, inputs, started, ended, outcome, detail, exit_code, log, lease_until
+from run_facts where jobid || '' = :jobid and runid < :before and runid > :floor and started <= :at and (ended is null or ended > :at)
+order by runid desc limit :n

@@ -53,3 +53,15 @@ select value from meta where name = 'clock'
 -- name: clock_offset_put (sqlite)
 -- Store the clock offset of this boot.
 insert into meta (name, value) values ('clock', :value) on conflict (name) do update set value = excluded.value
+
+-- name: counter
+-- The value of a counter.
+select n from counter where name = :name
+
+-- name: counter_add
+-- Add to a counter.
+insert into counter (name, n) values (:name, :n) on conflict (name) do update set n = counter.n + excluded.n
+
+-- name: counter_put
+-- Set a counter.
+insert into counter (name, n) values (:name, :n) on conflict (name) do update set n = excluded.n

@@ -116,3 +116,39 @@ order by s.sort_key desc, s.dataid desc
 -- Rewrite locations of versions, unless they changed concurrently.
 update data_manifest set location = c.location from {rows :changes (datasetid, dataid, version bigint, was, location)} c
 where data_manifest.datasetid = c.datasetid and data_manifest.dataid = c.dataid and data_manifest.version = c.version and data_manifest.location = c.was
+
+-- name: same_content_from
+-- The same for chunks made from a given input content; || '' prevents the planner from starting at the content itself.
+select m.datasetid, m.dataid, m.version from data_manifest i
+join run_input f on f.datasetid = i.datasetid and f.dataid = i.dataid and f.version = i.version
+join data_manifest m on m.runid = f.runid
+join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
+where i.datasetid = :in_datasetid and i.fingerprint = :in_fingerprint and m.datasetid = :datasetid and m.dataid <> :dataid
+  and m.fingerprint || '' = :fingerprint and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit :n
+
+-- name: manifest_put
+-- Insert one manifest, like manifests_put.
+insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
+values (:datasetid, :dataid, :version, :jobid, :runid, :location, :format, :bytes, :rows, :span_lower, :span_upper, :fingerprint, :passed, :body, now())
+on conflict (datasetid, dataid, version) do nothing
+
+-- name: manifests_put
+-- Insert manifests; existing versions are unchanged: end_run refuses a second publish of an epoch.
+insert into data_manifest (datasetid, dataid, version, jobid, runid, location, format, bytes, rows, span_lower, span_upper, fingerprint, passed, body, published)
+select m.datasetid, m.dataid, m.version, m.jobid, m.runid, m.location, m.format, m.bytes, m.rows, m.span_lower, m.span_upper, m.fingerprint,
+       m.passed, m.body, now()
+from {objects :manifests (datasetid, dataid, version bigint, jobid, runid bigint, location, format, bytes bigint, rows bigint,
+                          span_lower, span_upper, fingerprint, passed boolean, body)} m
+where true
+on conflict (datasetid, dataid, version) do nothing
+
+-- name: versions_given
+-- The highest version of each given chunk, among manifests, inputs and recalls; in SQLite a numeric column may hold text, which is not a version.
+select v.dataid, max(v.version) as version from (
+    select m.dataid, m.version from {values :dataids} c
+    {join data_manifest m: m.datasetid = :datasetid and m.dataid = c.value {sqlite: and typeof(m.version) = 'integer'}}
+    union all
+    select f.in_dataid, f.in_version from {values :dataids} c {join made_from f: f.in_datasetid = :datasetid and f.in_dataid = c.value}
+    union all
+    select r.dataid, r.version from {values :dataids} c {join recalled r: r.datasetid = :datasetid and r.dataid = c.value}) v
+group by v.dataid
