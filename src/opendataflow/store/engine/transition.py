@@ -91,8 +91,9 @@ def next_status(verb: str, chunk: ChunkId, row: ChunkRow | None, *, force: bool 
             if row.run_status != RUNNING:  # set by SQL
                 way = f"odf {verb if rule.by_force else 'resubmit'} {here} --force"
                 raise Locked(f"{here} is RUNNING, and no run holds it", hint=f"Take the chunk: {way}")
-            way = "." if rule.by_force is None else ", or take the chunk away from it: --force"
-            raise Locked(f"{here} is RUNNING (run {row.runid})", hint=f"Wait until the run ends{way}")
+            wait = "Wait until the run ends."
+            force_it = "Wait until the run ends, or take the chunk away from it: --force"
+            raise Locked(f"{here} is RUNNING (run {row.runid})", hint=force_it if rule.by_force else wait)
         after = rule.by_force
     elif before in rule.becomes:
         after = rule.becomes[before]
