@@ -202,6 +202,14 @@ class OrderedDataid(NamedTuple):
     dataid: str
 
 
+class ChunkPosition(NamedTuple):
+    """A chunk and its position in the order of its dataset."""
+
+    datasetid: str
+    sort_key: str
+    dataid: str
+
+
 class DatasetRow(NamedTuple):
     """A row of table dataset."""
 

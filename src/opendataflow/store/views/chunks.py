@@ -12,7 +12,7 @@ from .. import records
 from ..drivers.base import Transaction
 from ..engine import facts
 from ..records import Chunk, Event, InputRow, ManifestRow, Published, Run
-from ..rows import OrderedDataid, StateCount, StatusCount, UnpublishedAttempt
+from ..rows import ChunkPosition, OrderedDataid, StateCount, StatusCount, UnpublishedAttempt
 from .as_of import stamp
 from .view import View
 
@@ -62,9 +62,9 @@ class ChunkViews(View):
             after = page[-1]
 
     def unheld(self, datasetid: str = "", dataid: str = "") -> list[tuple[str, str]]:
-        """RUNNING chunks that no run holds: someone set them so by SQL, and no run will end them."""
-        rows = self._fetch(tuple, "chunks_unheld", datasetid=datasetid, dataid=dataid)
-        return [(name, each) for name, _, each in sorted(rows)]
+        """RUNNING chunks that no run holds: SQL set them so, and no run will end them."""
+        rows = self._fetch(ChunkPosition._make, "chunks_unheld", datasetid=datasetid, dataid=dataid)
+        return [(row.datasetid, row.dataid) for row in sorted(rows)]
 
     def whole_chunks_between(self, datasetid: str, from_key: str, to_key: str) -> Iterator[Chunk]:
         """Every chunk between two positions, both included, page by page."""
