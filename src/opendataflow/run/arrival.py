@@ -101,7 +101,7 @@ def discover(
 ) -> list[Arrived]:
     """Find new chunks by the location template and announce each one independently.
 
-    `say` is told which names are left out because they do not fit the dataset's partition.
+    `say` gets the names that are left out because they do not fit the dataset's partition.
     """
     store, project = worker.store, worker.project
     store.check_environment(project.environment.name)

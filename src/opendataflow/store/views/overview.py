@@ -47,7 +47,7 @@ class OverviewViews(View):
         return self._values("datasets_not_encrypted")
 
     def unfit_notes(self, n: int) -> list[Event]:
-        """The last notes that match no change, newest first: someone inserted the notes by hand."""
+        """The last notes that match no change, newest first: they were inserted by hand."""
         return self._fetch(records.event, "unfit_notes", n=n)
 
     def chunks_between(self, datasetid: str, from_key: str, to_key: str, n: int) -> list[Position]:
