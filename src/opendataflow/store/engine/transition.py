@@ -89,8 +89,10 @@ def next_status(verb: str, chunk: ChunkId, row: ChunkRow | None, *, force: bool 
     if row is not None and before == RUNNING:
         if rule.by_force is None or not force:
             if row.run_status != RUNNING:  # set by SQL
-                way = f"odf {verb if rule.by_force else 'resubmit'} {here} --force"
-                raise Locked(f"{here} is RUNNING, and no run holds it", hint=f"Take the chunk: {way}")
+                force_verb = verb if rule.by_force else "resubmit"
+                raise Locked(
+                    f"{here} is RUNNING, and no run holds it", hint=f"Take the chunk: odf {force_verb} {here} --force"
+                )
             way = "." if rule.by_force is None else ", or take the chunk away from it: --force"
             raise Locked(f"{here} is RUNNING (run {row.runid})", hint=f"Wait until the run ends{way}")
         after = rule.by_force
