@@ -93,8 +93,11 @@ def next_status(verb: str, chunk: ChunkId, row: ChunkRow | None, *, force: bool 
                 raise Locked(
                     f"{here} is RUNNING, and no run holds it", hint=f"Take the chunk: odf {force_verb} {here} --force"
                 )
-            way = "." if rule.by_force is None else ", or take the chunk away from it: --force"
-            raise Locked(f"{here} is RUNNING (run {row.runid})", hint=f"Wait until the run ends{way}")
+            wait = "Wait until the run ends"
+            raise Locked(
+                f"{here} is RUNNING (run {row.runid})",
+                hint=f"{wait}." if rule.by_force is None else f"{wait}, or take the chunk away from it: --force",
+            )
         after = rule.by_force
     elif before in rule.becomes:
         after = rule.becomes[before]
