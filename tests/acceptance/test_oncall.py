@@ -190,6 +190,9 @@ def test_the_first_rows_are_shown_without_spark(home: Shell) -> None:
     assert home.odf("head", "raw", "2").out.splitlines()[-1] == '5 "inch,6'
     home.write("raw/1.csv", "a,b\n9,9\n3,4\n")
     assert home.odf("head", "raw", "1", code=13).err.startswith("NOT_VALIDATED"), "it is not what was published"
+    home.write("lake/2.parquet", "a,b\n1,2\n")
+    home.odf("ready", "lake", "2")
+    assert home.odf("head", "lake", "2", code=2).err.startswith("BAD_CONFIG: lake 2 cannot be read as parquet")
 
 
 def test_the_history_of_a_job_that_was_removed_stays_in_reach(home: Shell) -> None:

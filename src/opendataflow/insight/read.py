@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,6 +128,21 @@ def _frame(
     return read_chunks(spark, project, dataset, chunks, vault.password)
 
 
+@contextmanager
+def format_errors(dataset: Dataset, chunk: InputChunk) -> Iterator[None]:
+    """Turn what Arrow says of files that do not have the format of their dataset into a BadConfig."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except (ArrowException, OSError) as error:
+        form = dataset.format or _BY_ARROW[0]
+        raise BadConfig(
+            f"{dataset.datasetid} {chunk.dataid} cannot be read as {form}: {str(error).splitlines()[0][:200]}",
+            hint=f'If it has another format, declare it in dataflow.toml: [dataset.{dataset.datasetid}] format = "csv".',
+        ) from None
+
+
 def _arrow(dataset: Dataset, chunks: Sequence[InputChunk]) -> Any:
     form = dataset.format or _BY_ARROW[0]
     locations = [chunk.manifest.location if chunk.manifest else "" for chunk in chunks]
@@ -147,5 +163,6 @@ def _arrow(dataset: Dataset, chunks: Sequence[InputChunk]) -> Any:
     for chunk, location in zip(chunks, locations, strict=True):
         assert chunk.manifest is not None
         paths = [os.path.join(location, file.path) for file in chunk.manifest.files]
-        tables.append(files.dataset(paths if os.path.isdir(location) else [location], format=form).to_table())
+        with format_errors(dataset, chunk):
+            tables.append(files.dataset(paths if os.path.isdir(location) else [location], format=form).to_table())
     return pa.concat_tables(tables, promote_options="permissive")

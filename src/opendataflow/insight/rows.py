@@ -18,7 +18,7 @@ from ..model import READY, DataLook, InputChunk, check_dataid, check_id
 from ..model.definitions.dataset import table_location, table_name
 from ..project import Project
 from ..store import Store
-from .read import readable
+from .read import format_errors, readable
 from .words import state
 
 _COLUMNAR = ("parquet", "orc")
@@ -95,7 +95,8 @@ def head(store: Store, project: Project, datasetid: str, dataid: str, n: int) ->
         from pyarrow import dataset as arrow
     except ImportError:
         raise MissingDependency("pyarrow is not installed", hint=f"Install it: {install_command('spark')}") from None
-    table = arrow.dataset(paths, format=dataset.format or _COLUMNAR[0]).head(n)
+    with format_errors(dataset, chunk):
+        table = arrow.dataset(paths, format=dataset.format or _COLUMNAR[0]).head(n)
     return Head(tuple(table.column_names), tuple(tuple(row.values()) for row in table.to_pylist()))
 
 
