@@ -1460,12 +1460,13 @@ where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> 
   and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit 1
 
 -- name: same_content_from
-select m.datasetid, m.dataid, m.version from data_manifest i
-join run_input f on f.datasetid = i.datasetid and f.dataid = i.dataid and f.version = i.version
+select m.datasetid, m.dataid, m.version from run_input f
 join data_manifest m on m.runid = f.runid
 join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
-where i.datasetid = :in_datasetid and i.fingerprint = :in_fingerprint and m.datasetid = :datasetid and m.dataid <> :dataid
-  and m.fingerprint || '' = :fingerprint and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit :n
+where (f.datasetid, f.dataid, f.version) in (
+    select i.datasetid, i.dataid, i.version from data_manifest i where i.datasetid = :in_datasetid and i.fingerprint = :in_fingerprint)
+  and m.datasetid || '' = :datasetid and m.dataid <> :dataid and m.fingerprint || '' = :fingerprint
+  and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit :n
 
 -- name: schema
 create schema if not exists dataflow

@@ -811,14 +811,14 @@ cross join run_input i on i.runid = m.runid
 order by m.datasetid, m.dataid, m.version, 1, 2
 
 -- name: links_of_versions
-select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, f.jobid, f.runid, f.published, null as in_fingerprint
+select c.value ->> 0 as in_datasetid, c.value ->> 1 as in_dataid, c.value ->> 2 as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid,
+       m.published, null as in_fingerprint
 from json_each(:versions) c
-cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
-    and (f.datasetid, f.dataid, f.version) in (
-        select k.datasetid, k.dataid, k.version from made_from k
-        where k.in_datasetid = c.value ->> 0 and k.in_dataid = c.value ->> 1 and k.in_version = c.value ->> 2 and k.runid <= :last
-        order by k.runid desc, k.datasetid desc limit :n)
-order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
+cross join data_manifest m on m.rowid in (
+    select d.rowid from run_input i cross join data_manifest d on d.runid = i.runid
+    where i.datasetid = c.value ->> 0 and i.dataid = c.value ->> 1 and i.version = c.value ->> 2 and i.runid <= :last
+    order by i.runid desc, d.datasetid desc limit :n)
+order by 1, 2, m.datasetid, m.dataid, m.version
 
 -- name: locations_absolute_page
 select datasetid, dataid, version, location from data_manifest
@@ -1381,12 +1381,13 @@ where m.datasetid = :datasetid and m.fingerprint = :fingerprint and m.dataid <> 
   and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit 1
 
 -- name: same_content_from
-select m.datasetid, m.dataid, m.version from data_manifest i
-join run_input f on f.datasetid = i.datasetid and f.dataid = i.dataid and f.version = i.version
+select m.datasetid, m.dataid, m.version from run_input f
 join data_manifest m on m.runid = f.runid
 join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
-where i.datasetid = :in_datasetid and i.fingerprint = :in_fingerprint and m.datasetid = :datasetid and m.dataid <> :dataid
-  and m.fingerprint || '' = :fingerprint and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit :n
+where (f.datasetid, f.dataid, f.version) in (
+    select i.datasetid, i.dataid, i.version from data_manifest i where i.datasetid = :in_datasetid and i.fingerprint = :in_fingerprint)
+  and m.datasetid || '' = :datasetid and m.dataid <> :dataid and m.fingerprint || '' = :fingerprint
+  and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit :n
 
 -- name: schema_pin
 insert into pinned_schema (datasetid, schema) values (:datasetid, :schema) on conflict (datasetid) do nothing

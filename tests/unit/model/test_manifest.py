@@ -90,8 +90,6 @@ def test_a_check_that_is_no_table_is_refused():
         {"files": [["a.csv", "10"]]},
         {"files": [["a.csv", 10, "yesterday"]]},
         {"files": {"a.csv": 10}},
-        {"inputs": [[1]]},
-        {"inputs": [["raw", "1", "x"]]},
         {"checks": 5},
         {"checks": [[1]]},
         {"extra": [1], "zz": 1},

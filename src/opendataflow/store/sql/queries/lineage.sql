@@ -29,15 +29,15 @@ from {rows :chunks (datasetid, dataid)} c
 
 -- name: links_of_versions (sqlite)
 -- The versions made from given versions: at most :n of each, of the last runs up to :last.
--- SQLite: each version is looked up in a subquery, for lack of LATERAL.
-select f.in_datasetid, f.in_dataid, f.in_version, f.datasetid, f.dataid, f.version, f.jobid, f.runid, f.published, null as in_fingerprint
+-- SQLite: what was made from each version is limited in a subquery, for lack of LATERAL.
+select c.value ->> 0 as in_datasetid, c.value ->> 1 as in_dataid, c.value ->> 2 as in_version, m.datasetid, m.dataid, m.version, m.jobid, m.runid,
+       m.published, null as in_fingerprint
 from json_each(:versions) c
-cross join made_from f on f.in_datasetid = c.value ->> 0 and f.in_dataid = c.value ->> 1
-    and (f.datasetid, f.dataid, f.version) in (
-        select k.datasetid, k.dataid, k.version from made_from k
-        where k.in_datasetid = c.value ->> 0 and k.in_dataid = c.value ->> 1 and k.in_version = c.value ->> 2 and k.runid <= :last
-        order by k.runid desc, k.datasetid desc limit :n)
-order by f.in_datasetid, f.in_dataid, f.datasetid, f.dataid, f.version
+cross join data_manifest m on m.rowid in (
+    select d.rowid from run_input i cross join data_manifest d on d.runid = i.runid
+    where i.datasetid = c.value ->> 0 and i.dataid = c.value ->> 1 and i.version = c.value ->> 2 and i.runid <= :last
+    order by i.runid desc, d.datasetid desc limit :n)
+order by 1, 2, m.datasetid, m.dataid, m.version
 
 -- name: links_of_versions (postgres)
 -- The versions made from given versions: at most :n of each, of the last runs up to :last.

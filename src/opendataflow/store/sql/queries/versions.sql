@@ -119,12 +119,13 @@ where data_manifest.datasetid = c.datasetid and data_manifest.dataid = c.dataid 
 
 -- name: same_content_from
 -- The same for chunks made from a given input content; || '' prevents the planner from starting at the content itself.
-select m.datasetid, m.dataid, m.version from data_manifest i
-join run_input f on f.datasetid = i.datasetid and f.dataid = i.dataid and f.version = i.version
+select m.datasetid, m.dataid, m.version from run_input f
 join data_manifest m on m.runid = f.runid
 join datastatus s on s.datasetid = m.datasetid and s.dataid = m.dataid and s.locktype = 'OUT' and s.version = m.version
-where i.datasetid = :in_datasetid and i.fingerprint = :in_fingerprint and m.datasetid = :datasetid and m.dataid <> :dataid
-  and m.fingerprint || '' = :fingerprint and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit :n
+where (f.datasetid, f.dataid, f.version) in (
+    select i.datasetid, i.dataid, i.version from data_manifest i where i.datasetid = :in_datasetid and i.fingerprint = :in_fingerprint)
+  and m.datasetid || '' = :datasetid and m.dataid <> :dataid and m.fingerprint || '' = :fingerprint
+  and s.status in ('READY', 'HOLD', 'PENDING') order by m.dataid limit :n
 
 -- name: manifest_put
 -- Insert one manifest, like manifests_put.
