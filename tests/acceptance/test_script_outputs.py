@@ -172,7 +172,7 @@ def test_a_plain_file_in_the_place_of_the_folder_of_versions_is_named_with_the_w
     assert f"note: {told.replace('2.csv', '1.csv')}" in home.odf("apply", "--yes").err
     home.odf("resubmit", "out", "2")
     assert told in home.odf("why", "load", "2", code=None).out, "before any attempt"
-    assert told in home.odf("drain", "load", code=12).out
+    assert told in home.odf("drain", "load", code=12).err
     assert "REFUSED" in home.odf("status").out, "no try is used up"
     text = PROJECT.replace('"out/{dataid}.csv"', '"out/versions/{dataid}.csv"')
     home.write("dataflow.toml", text.replace("repeats = true", 'repeats = true\nlayout = "versioned"'))

@@ -267,7 +267,6 @@ INSIDE = {
     "explain.versions_read": explain,
     "explain.meaning_now": explain,
     "explain.sign_of": chunk_sheet,
-    "explain.versions_read": chunk_sheet,
     "run_log.spark_ui": run_sheet,
     "run_log.before_in_log": last_of_log,
     "run_log.part_of_log": last_of_log,

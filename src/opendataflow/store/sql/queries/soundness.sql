@@ -114,14 +114,3 @@ select d.datasetid || ' ' || d.dataid || ' is ' || d.status || ', and its histor
 from datastatus d left join status_change c
   on c.eventid = (select max(s.eventid) from status_change s where s.datasetid = d.datasetid and s.dataid = d.dataid)
 where d.locktype = 'OUT' and d.status is distinct from c.after order by d.datasetid, d.dataid
-
--- name: reads_of_nothing_published
--- Versions that a run was given before they were published or announced; a READY set by SQL has no version, and a forced run is asked nothing.
-select 'run ' || r.runid || ' was given ' || i.datasetid || ' ' || i.dataid || ' version ' || i.version as what
-from run r
-join (select runid, min(eventid) as eventid from event where kind = 'claimed' group by runid) c on c.runid = r.runid
-join run_input i on i.runid = r.runid and i.version <> 0
-where not r.forced
-  and not exists (select 1 from event e where e.datasetid = i.datasetid and e.dataid = i.dataid and e.epoch = i.version
-                  and e.kind in ('published', 'announced') and e.eventid <= c.eventid)
-order by r.runid, i.nth
