@@ -51,8 +51,8 @@ def steer(
             if before != after or ends_backoff:
                 changes[each] = StatusChange(each, row, after)
     if not dry_run:
-        unchanged = [each for each in everything if each not in changes]
-        tx.run("remake_drop", chunks=compact(unchanged))  # a chunk that an operator resubmits again has to run
+        if unchanged := [each for each in everything if each not in changes]:
+            tx.run("remake_drop", chunks=compact(unchanged))  # a chunk that an operator resubmits again has to run
         readings = _readings(tx, catalogue, wanted) if verb == "forget" else []
         transition.transition(tx, catalogue, verb, list(changes.values()), act, also_removed=readings)
     return [Steered(*change.chunk, change.before, change.after) for change in changes.values()]
